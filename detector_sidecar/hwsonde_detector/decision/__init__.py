@@ -1,0 +1,1 @@
+"""From raw scores to decisions: calibration, fusion, learning, episodes. No input or output."""

@@ -1,0 +1,1 @@
+"""One file a detector, under one contract (`base`). No input or output."""

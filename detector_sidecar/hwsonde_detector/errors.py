@@ -1,0 +1,69 @@
+"""Every error that hwsonde-detector raises on purpose.
+
+Tree::
+
+    DetectorError               one line, meant for the operator
+    |-- ConfigError             a flag, a configuration file or a profile is wrong (file, line, key, what is allowed)
+    |-- ListenError             the address of the page and of /metrics cannot be bound
+    |-- SourceError             a read failed; counted under `reason`, tried again at the next tick
+    |   |-- SourceUnreachable   nobody answers (refused, time-out, name not found)
+    |   |-- SourceRefused       the server answers and says no (4xx, 5xx, status error)
+    |   |-- SourceGarbled       the answer is not what the API promises (truncated, HTML from a proxy, wrong shape)
+    |   |-- SourcePartial       the server says that its answer is partial: it is not scored
+    |-- StateError              the state on disk cannot be used or written (damaged, newer version, disk full)
+    |-- ArchiveError            a recorded archive cannot be read or written
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class DetectorError(Exception):
+    """Base of every error raised on purpose; its text is one line that says what to do."""
+
+
+class ConfigError(DetectorError):
+    """A flag, a configuration file or a profile is wrong."""
+
+
+class ListenError(DetectorError):
+    """The listen address cannot be bound."""
+
+
+class SourceError(DetectorError):
+    """A read failed; it is counted and tried again at the next tick."""
+
+    reason: ClassVar[str] = "error"
+
+
+class SourceUnreachable(SourceError):
+    """Nobody answers."""
+
+    reason: ClassVar[str] = "unreachable"
+
+
+class SourceRefused(SourceError):
+    """The server answers and says no."""
+
+    reason: ClassVar[str] = "refused"
+
+
+class SourceGarbled(SourceError):
+    """The answer is not what the API promises."""
+
+    reason: ClassVar[str] = "garbled"
+
+
+class SourcePartial(SourceError):
+    """The server says that its answer is partial."""
+
+    reason: ClassVar[str] = "partial"
+
+
+class StateError(DetectorError):
+    """The state on disk cannot be used or written."""
+
+
+class ArchiveError(DetectorError):
+    """A recorded archive cannot be read or written."""

@@ -1,0 +1,1 @@
+"""From decisions to sentences: attribution, titles. No input or output."""

@@ -1,0 +1,1 @@
+"""From series to numbers: entities, channels, windows, pruning. No input or output."""

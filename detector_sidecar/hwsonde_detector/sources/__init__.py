@@ -1,0 +1,1 @@
+"""Where samples come from; each source knows only `hwsonde_detector.types`."""

@@ -1,0 +1,301 @@
+"""The plain values that rooms hand to each other.
+
+Times are UTC, integers of milliseconds since the epoch. Nothing here computes, reads a clock or touches a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Times: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+Labels: TypeAlias = tuple[tuple[str, str], ...]
+
+
+class Subsystem(StrEnum):
+    """The parts of a host that a deviation is attributed to."""
+
+    CPU = "cpu"
+    GPU = "gpu"
+    MEMORY = "memory"
+    NETWORK = "network"
+    STORAGE = "storage"
+    POWER = "power"
+    THERMAL = "thermal"
+    PCIE = "pcie"
+    WORKLOAD = "workload"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Entity:
+    """A host: the values of the configured entity labels, in the configured order, for example ``(("cluster", "a"), ("node", "n17"))``."""
+
+    labels: Labels
+
+    def __str__(self) -> str:
+        """Give ``a/n17``: the values that are not empty, joined."""
+        return "/".join(value for _, value in self.labels if value)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Series:
+    """Identity of one Prometheus series: its name, and all other labels in order of name."""
+
+    name: str
+    labels: Labels
+
+
+@dataclass(frozen=True, slots=True)
+class SampleBatch:
+    """What a source hands over: raw samples of many series, in one pair of arrays.
+
+    Series i owns ``times[offsets[i]:offsets[i + 1]]`` (ascending) and the values at the same places.
+    Stale markers are left out by the source; NaN and Inf that an exporter really sent are kept.
+
+    Attributes
+    ----------
+    series
+        n identities, ascending and unique, so that an answer's order never changes a result.
+    offsets
+        int64 (n + 1).
+    times
+        int64 (m), milliseconds.
+    values
+        float64 (m).
+    """
+
+    series: tuple[Series, ...]
+    offsets: Times
+    times: Times
+    values: Floats
+
+    @staticmethod
+    def empty() -> SampleBatch:
+        """A batch without series."""
+        return SampleBatch((), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Device:
+    """Class and stable identity of a part: ``Device("disk", "nvme0n1")``, ``Device("nic", "eth0")``."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One number over time for one entity.
+
+    Attributes
+    ----------
+    name
+        Stable and readable: ``cpu_seconds{mode=user}``; unique within an entity.
+    subsystem
+        Where a deviation is attributed to.
+    device
+        The part it belongs to, None where it speaks of the whole host.
+    floor
+        The smallest deviation that matters, in the channel's own unit: physical floor of its scale.
+    logarithmic
+        True: heavy-tailed (bytes, packets, pages a second); its deviations are judged on asinh(value / floor).
+    weight
+        Share in attribution: 1 for a cause, about a third or 0 for a symptom (context switches, interrupts, totals).
+    unit
+        For people: ``cores``, ``bytes/s``, ``ratio``.
+    """
+
+    name: str
+    subsystem: Subsystem
+    device: Device | None = None
+    floor: float = 1.0
+    logarithmic: bool = False
+    weight: float = 1.0
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Rows of channel values of one entity.
+
+    Attributes
+    ----------
+    entity
+        The host.
+    channels
+        c channels, in order of name.
+    times
+        int64 (rows), ascending, milliseconds: when the row's samples were scraped.
+    values
+        float64 (rows, c); NaN where a value is missing, impossible or masked after a counter reset.
+    """
+
+    entity: Entity
+    channels: tuple[Channel, ...]
+    times: Times
+    values: Floats
+
+    @property
+    def mask(self) -> Mask:
+        """bool (rows, c): where a value is known."""
+        return np.isfinite(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """A channel's part in an anomalous score.
+
+    ``share`` is its part of the whole (0..1); ``deviation`` the distance from the expected value in robust deviations, signed;
+    ``lower`` and ``upper`` bound what was expected, in the channel's own unit, as is ``value``.
+    """
+
+    channel: Channel
+    share: float
+    deviation: float
+    value: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The judgement of one window of one entity.
+
+    Attributes
+    ----------
+    entity
+        The host.
+    end_ms
+        Time of the window's last row.
+    fused
+        Calibrated value of the agreement over the threshold; 1 is the threshold.
+    members
+        The same of each detector, by name.
+    subsystems
+        Parts of ``fused`` by subsystem; they sum to it. Every subsystem that has channels is present.
+    top
+        Contributions of the channels that deviate most, largest share first; empty while nothing deviates.
+    calibrated
+        False until the tails have seen enough rows; nothing pages before.
+    threshold
+        What calibrated values were divided by.
+    coverage
+        Share of the known channels that this window really judged (0..1).
+    anomalous_channels
+        Share of judged channels outside of their band (0..1).
+    """
+
+    entity: Entity
+    end_ms: int
+    fused: float
+    members: Mapping[str, float]
+    subsystems: Mapping[Subsystem, float]
+    top: tuple[Contribution, ...]
+    calibrated: bool
+    threshold: float
+    coverage: float
+    anomalous_channels: float
+
+
+class Phase(StrEnum):
+    """What an episode event says."""
+
+    OPENED = "opened"
+    CHANGED = "changed"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A stretch of time in which an entity stayed anomalous.
+
+    Attributes
+    ----------
+    identity
+        Stable: entity and start, ``n17@2026-11-29T19:23:41Z``.
+    entity
+        The host.
+    start_ms
+        End of the first anomalous window.
+    onset_ms
+        When the deviation began, at best plus or minus one interval: the first anomalous window's last row.
+    end_ms
+        End of the last anomalous window; None while open.
+    subsystem
+        Named once there are about 3 s of evidence, and then kept.
+    peak
+        Largest fused score.
+    title
+        One sentence: which host, which part, how far off, since when.
+    top
+        Contributions at the peak.
+    first_channels
+        Channels in order of onset, with the time of the first row outside of the band.
+    """
+
+    identity: str
+    entity: Entity
+    start_ms: int
+    onset_ms: int
+    end_ms: int | None
+    subsystem: Subsystem
+    peak: float
+    title: str
+    top: tuple[Contribution, ...] = ()
+    first_channels: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeEvent:
+    """Something happened to an episode at ``at_ms``."""
+
+    phase: Phase
+    at_ms: int
+    episode: Episode
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """How far an entity's model has come.
+
+    ``rows`` accepted so far, of ``rows_needed`` for a calibrated score; ``fitted_ms`` is the time of the last row of the model in
+    force (None before the first), ``frozen`` says that learning waits because the score is above 1.
+    """
+
+    rows: int
+    rows_needed: int
+    fitted_ms: int | None
+    frozen: bool
+    channels: int
+    channels_judged: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntityReport:
+    """What one step says of one entity."""
+
+    entity: Entity
+    scores: tuple[Score, ...]
+    learning: Learning
+    interval_ms: int | None
+    open_episodes: tuple[Episode, ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What one step says: reports of the entities that exist (also of those without a new window) and episode events.
+
+    ``gone`` are entities that were known before and have had no sample for so long that their series must disappear.
+    """
+
+    reports: tuple[EntityReport, ...] = ()
+    events: tuple[EpisodeEvent, ...] = ()
+    gone: tuple[Entity, ...] = ()

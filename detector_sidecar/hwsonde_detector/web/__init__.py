@@ -1,0 +1,1 @@
+"""The detector's own page and its JSON API."""

@@ -1,0 +1,1 @@
+"""One module a source of metrics; each registers itself."""
