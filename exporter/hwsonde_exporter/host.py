@@ -10,9 +10,7 @@ from pathlib import Path
 
 from hwsonde_exporter.errors import ReadError
 
-# A read of a seq_file returns about a page at a time; anything beyond this in one file is not a kernel table we know.
 _CHUNK = 1 << 16
-_SHORT_READ = 3500
 MAX_FILE_BYTES = 16 << 20
 
 
@@ -37,18 +35,27 @@ class Paths:
 
 
 @dataclass(slots=True)
+class _Slot:
+    """The kept descriptor of one path; its lock keeps a reader from a descriptor that another is closing."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    descriptor: int | None = None
+
+
+@dataclass(slots=True)
 class FileReader:
     """Reads small kernel files on descriptors that stay open.
 
-    Opening costs more than reading (19 procfs files: 511 us reopened, 192 us by ``pread``). A kept descriptor of a device
-    that vanished answers ENODEV or an empty text; it is closed and the next read opens anew. Safe for several threads.
+    Opening costs more than reading (19 procfs files: 511 us reopened, 192 us by ``pread``). A kept descriptor of a
+    device that vanished answers ENODEV or an empty text; it is closed and the next read opens anew. Safe for several
+    threads: one lock a path, so that a file whose driver hangs holds up nobody who reads another.
     """
 
-    _descriptors: dict[str, int] = field(default_factory=dict)
+    _slots: dict[str, _Slot] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, path: Path | str) -> bytes:
-        """Whole content of ``path``.
+        """Whole content of ``path``, whose descriptor stays open: for the few files that are read again and again.
 
         Raises
         ------
@@ -56,41 +63,75 @@ class FileReader:
             If the file does not exist, cannot be read, or is larger than any kernel table.
         """
         key = os.fspath(path)
-        with self._lock:
-            descriptor = self._descriptors.get(key)
+        slot = self._slots.get(key)
+        if slot is None:
+            with self._lock:
+                slot = self._slots.setdefault(key, _Slot())
+        with slot.lock:
             try:
-                if descriptor is None:
-                    descriptor = self._descriptors[key] = os.open(key, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-                return self._read_all(descriptor, key)
+                if slot.descriptor is None:
+                    slot.descriptor = _open(key)
+                data = _read_all(slot.descriptor, key)
             except OSError as error:
-                self._forget(key)
+                _close(slot)
                 raise ReadError(f"{key}: {error.strerror or error}") from error
+            if not data:
+                _close(slot)
+            return data
+
+    def read_once(self, path: Path | str) -> bytes:
+        """Whole content of ``path``, closed at once.
+
+        For the many small files of sysfs, which would use up the descriptors that a process may have.
+
+        Raises
+        ------
+        ReadError
+            As `read`.
+        """
+        key = os.fspath(path)
+        try:
+            descriptor = _open(key)
+            try:
+                return _read_all(descriptor, key)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise ReadError(f"{key}: {error.strerror or error}") from error
 
     def close(self) -> None:
         """Close every kept descriptor."""
         with self._lock:
-            for key in list(self._descriptors):
-                self._forget(key)
+            slots = list(self._slots.values())
+            self._slots.clear()
+        for slot in slots:
+            with slot.lock:
+                _close(slot)
 
-    @staticmethod
-    def _read_all(descriptor: int, key: str) -> bytes:
-        data = os.pread(descriptor, _CHUNK, 0)
-        # A full page or more may mean that there is more to come.
-        if len(data) < _SHORT_READ:
-            return data
-        pieces, size = [data], len(data)
-        while data := os.pread(descriptor, _CHUNK, size):
-            pieces.append(data)
-            size += len(data)
-            if size > MAX_FILE_BYTES:
-                raise ReadError(f"{key}: larger than {MAX_FILE_BYTES} bytes, not a kernel table")
-        return b"".join(pieces)
 
-    def _forget(self, key: str) -> None:
-        descriptor = self._descriptors.pop(key, None)
-        if descriptor is not None:
-            with suppress(OSError):
-                os.close(descriptor)
+def _open(key: str) -> int:
+    return os.open(key, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+
+
+def _read_all(descriptor: int, key: str) -> bytes:
+    # Only an empty answer is the end: a seq_file gives whole records of about a page together, and one long record (a
+    # CPU in cpuinfo, an overlay in mountinfo) leaves the page before it half empty.
+    data = os.pread(descriptor, _CHUNK, 0)
+    pieces, size = [data], len(data)
+    while data:
+        data = os.pread(descriptor, _CHUNK, size)
+        pieces.append(data)
+        size += len(data)
+        if size > MAX_FILE_BYTES:
+            raise ReadError(f"{key}: larger than {MAX_FILE_BYTES} bytes, not a kernel table")
+    return b"".join(pieces)
+
+
+def _close(slot: _Slot) -> None:
+    if slot.descriptor is not None:
+        with suppress(OSError):
+            os.close(slot.descriptor)
+        slot.descriptor = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,5 +146,5 @@ class Host:
         return self.files.read(self.paths.procfs.joinpath(*parts))
 
     def read_sys(self, *parts: str) -> bytes:
-        """Content of a file under sysfs; raises `ReadError`."""
-        return self.files.read(self.paths.sysfs.joinpath(*parts))
+        """Content of a file under sysfs, on a descriptor closed at once; raises `ReadError`."""
+        return self.files.read_once(self.paths.sysfs.joinpath(*parts))
