@@ -33,8 +33,8 @@ class LearningSettings:
     first_rows: int = 60
     calibrated_rows: int = 240
     memory_rows: int = 3600
-    refit_growth: float = 0.2
-    refit_rows: int = 300
+    refit_growth: float = 0.5
+    refit_rows: int = 600
     frozen_rows: int = 3600
 
 
@@ -42,12 +42,14 @@ class LearningSettings:
 class DetectorSettings:
     """Which detectors run and how many must agree.
 
-    ``agreement`` k: the fused score is the k-th largest calibrated score of the members.
+    ``agreement`` k: the fused score is the k-th largest calibrated score of the members. Of channels correlated above ``correlation`` one is
+    looked at; ``keep_constant`` keeps those that never moved, whose first change is news.
     """
 
     members: tuple[str, ...] = ("zscore", "mahalanobis", "isolation_forest")
     agreement: int = 2
     correlation: float = 0.95
+    keep_constant: bool = True
     variance_kept: float = 0.95
     trees: int = 100
     tree_rows: int = 256
@@ -70,7 +72,6 @@ class EpisodeSettings:
     raise_of: int = 5
     clear_windows: int = 10
     settle_rows: int = 10
-    evidence_windows: int = 3
     gone_after_ms: int = 300_000
 
 

@@ -110,6 +110,8 @@ class Channel:
         Share in attribution: 1 for a cause, about a third or 0 for a symptom (context switches, interrupts, totals).
     unit
         For people: ``cores``, ``bytes/s``, ``ratio``.
+    signed
+        Whether healthy values may be below 0 (the change of a level per second).
     """
 
     name: str
@@ -119,6 +121,7 @@ class Channel:
     logarithmic: bool = False
     weight: float = 1.0
     unit: str = ""
+    signed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,7 @@ class Frame:
 
     @property
     def mask(self) -> Mask:
-        """bool (rows, c): where a value is known."""
+        """Where a value is known, bool (rows, c)."""
         return np.isfinite(self.values)
 
 
@@ -179,7 +182,7 @@ class Score:
     members
         The same of each detector, by name.
     subsystems
-        Parts of ``fused`` by subsystem; they sum to it. Every subsystem that has channels is present.
+        Parts of ``fused`` by subsystem; they sum to it (to 0 where no channel was judged). Every subsystem that has channels is present.
     top
         Contributions of the channels that deviate most, largest share first; empty while nothing deviates.
     calibrated

@@ -1,0 +1,68 @@
+"""From scores to episodes: persistence, hysteresis, and patience with our own doing. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from hwsonde_detector.settings import EpisodeSettings
+
+
+@dataclass(slots=True)
+class Persistence:
+    """State of one entity between two windows.
+
+    Attributes
+    ----------
+    recent
+        Whether each of the last ``raise_of`` windows was at least ``raise_at``.
+    quiet
+        Windows in a row below ``clear_at`` since the episode opened.
+    open
+        Whether an episode is open.
+    settled_ms
+        No episode opens on a window that ends before: the host may be busy with our own start, or a gap hides what led here.
+    """
+
+    recent: deque[bool] = field(default_factory=deque)
+    quiet: int = 0
+    open: bool = False
+    settled_ms: int = 0
+
+    def observe(
+        self, score: float, end_ms: int, settings: EpisodeSettings, *, lasting: bool, calibrated: bool
+    ) -> tuple[bool, bool]:
+        """Take one window's score and say ``(opens, closes)``.
+
+        Parameters
+        ----------
+        score
+            Fused score over the threshold; NaN leaves everything as it is.
+        end_ms
+            Time of the window's last row.
+        lasting
+            Whether the newest row itself still deviates. A single bad row is part of as many windows as they are wide, so windows
+            alone cannot tell a hiccup from a fault.
+        calibrated
+            Whether scores count yet.
+        """
+        if score != score:  # noqa: PLR0124  NaN
+            return False, False
+        self.recent.append(score >= settings.raise_at)
+        while len(self.recent) > settings.raise_of:
+            self.recent.popleft()
+        if self.open:
+            self.quiet = self.quiet + 1 if score < settings.clear_at else 0
+            if self.quiet >= settings.clear_windows:
+                self.open = False
+                self.recent.clear()
+                return False, True
+            return False, False
+        if calibrated and lasting and end_ms >= self.settled_ms and sum(self.recent) >= settings.raise_windows:
+            self.open, self.quiet = True, 0
+            return True, False
+        return False, False
+
+    def settle(self, until_ms: int) -> None:
+        """Open no episode before ``until_ms``; an open one stays open."""
+        self.settled_ms = max(self.settled_ms, until_ms)

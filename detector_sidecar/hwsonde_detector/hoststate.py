@@ -1,0 +1,116 @@
+"""A host's state as a JSON document and arrays, and back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsonde_detector.decision.episodes import Persistence
+from hwsonde_detector.decision.learning import Memory, Progress
+from hwsonde_detector.decision.model import model_arrays, restore_model
+from hwsonde_detector.host import HostState
+from hwsonde_detector.settings import Settings
+from hwsonde_detector.types import Channel, Contribution, Device, Entity, Episode, Subsystem
+
+
+def snapshot_host(host: HostState) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Document and arrays of one host; the last samples of its series are not kept, they are read again."""
+    arrays: dict[str, NDArray[Any]] = {"memory.times": host.memory.times, "memory.values": host.memory.values}
+    document: dict[str, Any] = {
+        "entity": [list(pair) for pair in host.entity.labels],
+        "interval_ms": host.interval_ms,
+        "last_row_ms": host.last_row_ms,
+        "channels": [_channel(channel) for channel in host.memory.channels],
+        "progress": asdict(host.progress),
+        "persistence": {
+            "recent": list(host.persistence.recent), "quiet": host.persistence.quiet,
+            "open": host.persistence.open, "settled_ms": host.persistence.settled_ms,
+        },
+        "onset_ms": host.onset_ms,
+        "told_peak": host.told_peak,
+        "episode": _episode(host.episode) if host.episode is not None else None,
+        "model": None,
+    }  # fmt: skip
+    if host.model is not None:
+        model, own = model_arrays(host.model)
+        document["model"] = {**model, "channels": [_channel(channel) for channel in host.model.channels]}
+        arrays |= {f"model.{key}": value for key, value in own.items()}
+    return document, arrays
+
+
+def restore_host(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], settings: Settings) -> HostState:
+    """Rebuild one host; raises KeyError, ValueError or TypeError when something is missing or of another shape."""
+    channels = tuple(_read_channel(part) for part in document["channels"])
+    memory = Memory(
+        channels, np.asarray(arrays["memory.times"], np.int64), np.asarray(arrays["memory.values"], np.float32)
+    )
+    if memory.values.shape != (len(memory.times), len(channels)):
+        raise ValueError("memory does not match its channels")
+    model = None
+    if (part := document["model"]) is not None and set(part["members"]) == set(settings.detectors.members):
+        own = {key.removeprefix("model."): value for key, value in arrays.items() if key.startswith("model.")}
+        model = restore_model(part, own, tuple(_read_channel(channel) for channel in part["channels"]), settings)
+    progress = Progress(**document["progress"])
+    if model is None:
+        # Without a model the memory is learned again at the next row.
+        progress.fitted = 0
+    persistence = document["persistence"]
+    episode = document["episode"]
+    return HostState(
+        entity=Entity(tuple((str(name), str(value)) for name, value in document["entity"])),
+        memory=memory,
+        progress=progress,
+        model=model,
+        persistence=Persistence(
+            deque(map(bool, persistence["recent"])),
+            int(persistence["quiet"]),
+            bool(persistence["open"]),
+            int(persistence["settled_ms"]),
+        ),
+        onset_ms=document["onset_ms"],
+        told_peak=float(document["told_peak"]),
+        episode=_read_episode(episode) if episode is not None else None,
+        interval_ms=document["interval_ms"],
+        last_row_ms=document["last_row_ms"],
+    )
+
+
+def _channel(channel: Channel) -> dict[str, Any]:
+    return asdict(channel)
+
+
+def _read_channel(part: Mapping[str, Any]) -> Channel:
+    device = part["device"]
+    known = {
+        **part,
+        "subsystem": Subsystem(part["subsystem"]),
+        "device": Device(**device) if device is not None else None,
+    }
+    return Channel(**known)
+
+
+def _episode(episode: Episode) -> dict[str, Any]:
+    return {
+        **asdict(episode),
+        "entity": [list(pair) for pair in episode.entity.labels],
+        "first_channels": [list(pair) for pair in episode.first_channels],
+    }
+
+
+def _read_episode(part: Mapping[str, Any]) -> Episode:
+    return Episode(
+        **{
+            **part,
+            "entity": Entity(tuple((str(name), str(value)) for name, value in part["entity"])),
+            "subsystem": Subsystem(part["subsystem"]),
+            "top": tuple(
+                Contribution(**{**entry, "channel": _read_channel(entry["channel"])}) for entry in part["top"]
+            ),
+            "first_channels": tuple((str(name), int(at)) for name, at in part["first_channels"]),
+        }
+    )
