@@ -109,7 +109,7 @@ def _take(
     joined = _joined(host.recent, block)
     if host.model is not None:
         judged = _judge(host.model, joined, len(block.times), interval_ms, settings)
-        refused = _decide(host, host.model, joined, judged, settings, scores, events)
+        refused = _decide(host, host.model, judged, settings, scores, events)
     host.recent = Frame(host.entity, joined.channels, joined.times[-_RECENT_ROWS:], joined.values[-_RECENT_ROWS:])
     host.last_row_ms = int(block.times[-1])
     accepted = ~refused
@@ -126,9 +126,10 @@ def _take(
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """Judgement of the newest ``new`` rows: ``window`` gives the judged window that ends in a row; ``values`` all rows in the model's order."""
+    """Judgement of the newest ``new`` rows: ``window`` gives the judged window that ends in a row; ``times`` and ``values`` are of all rows, in the model's order of channels."""
 
     new: int
+    times: Times
     values: Floats
     judgement: Judgement
     strengths: Floats
@@ -141,13 +142,12 @@ def _judge(model: EntityModel, joined: Frame, new: int, interval_ms: int, settin
     values = align(joined.values, joined.channels, model.channels)
     judgement = judge(model, values[first:], joined.times[first:], interval_ms, settings)
     window = {int(end) + first: index for index, end in enumerate(judgement.windows)}
-    return _Judged(new, values, judgement, evidence(judgement.surprises, model.channels), window)
+    return _Judged(new, joined.times, values, judgement, evidence(judgement.surprises, model.channels), window)
 
 
 def _decide(
     host: HostState,
     model: EntityModel,
-    joined: Frame,
     judged: _Judged,
     settings: Settings,
     scores: list[Score],
@@ -156,18 +156,18 @@ def _decide(
     """Score the newest rows one by one; give which of them must not be learned."""
     calibrated = host.progress.calibrated(settings.learning)
     refused = np.zeros(judged.new, np.bool_)
-    begin = len(joined.times) - judged.new
-    for row in range(begin, len(joined.times)):
+    begin = len(judged.times) - judged.new
+    for row in range(begin, len(judged.times)):
         window = judged.window.get(row)
         fused = float(judged.judgement.fused[window]) if window is not None else float("nan")
         if window is None or np.isnan(fused):
             _skip(host, "not_full" if window is None else "coverage", 1)
         else:
             score = _score(
-                host.entity, int(joined.times[row]), judged, window, model, judged.values[row], calibrated=calibrated
+                host.entity, int(judged.times[row]), judged, window, model, judged.values[row], calibrated=calibrated
             )
             scores.append(score)
-            events += _episode(host, model, score, judged, window, row, joined.times, settings)
+            events += _episode(host, model, score, judged, window, row, settings)
         unhealthy = host.persistence.open or fused >= settings.episodes.raise_at
         host.progress.refused = host.progress.refused + 1 if unhealthy else 0
         # A shift that lasts is the new normal, whatever it was called before.
@@ -209,8 +209,8 @@ def _score(
 
 
 def _episode(
-    host: HostState, model: EntityModel, score: Score, judged: _Judged, window: int, row: int, times: Times, settings: Settings
-) -> list[EpisodeEvent]:  # fmt: skip
+    host: HostState, model: EntityModel, score: Score, judged: _Judged, window: int, row: int, settings: Settings
+) -> list[EpisodeEvent]:
     rules, strength = settings.episodes, judged.strengths[window]
     if score.fused >= rules.raise_at:
         host.onset_ms = host.onset_ms or score.end_ms
@@ -227,7 +227,7 @@ def _episode(
     if closes:
         return _close(host, score.end_ms)
     if opens:
-        return [_open(host, model, score, judged.values[: row + 1], times[: row + 1])]
+        return [_open(host, model, score, judged.values[: row + 1], judged.times[: row + 1])]
     return _grow(host, score, rules.raise_at)
 
 

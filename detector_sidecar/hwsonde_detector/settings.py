@@ -61,8 +61,8 @@ class EpisodeSettings:
     """When a score becomes an episode.
 
     ``risk`` is the chance of a healthy window to pass 1.0. Raised when ``raise_windows`` of the last ``raise_of`` windows are at least
-    ``raise_at``; closed when ``clear_windows`` in a row are below ``clear_at``. After a gap, a start of the detector or of an exporter no episode is opened for
-    ``settle_rows`` rows: starting costs the host a second or two of CPU, which is our own doing.
+    ``raise_at``; closed when ``clear_windows`` in a row are below ``clear_at``. After a gap, a start of the detector or of an exporter
+    no episode is opened for ``settle_rows`` rows: starting costs the host a second or two of CPU, which is our own doing.
     """
 
     risk: float = 1e-4

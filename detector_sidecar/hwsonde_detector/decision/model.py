@@ -168,8 +168,8 @@ def _channel_tails(moved: Floats, width: int, full: Mask) -> tuple[Floats, Float
     shape = window_features(moved, width, ("mean", "deviation"))[full]
     usual = np.zeros((2, moved.shape[1]))
     excess = np.zeros((2, moved.shape[1]))
-    for part, values in enumerate((np.abs(shape[:, 0::2]), shape[:, 1::2])):
-        values = np.nan_to_num(values, posinf=0.0)
+    for part, feature in enumerate((np.abs(shape[:, 0::2]), shape[:, 1::2])):
+        values = np.nan_to_num(feature, posinf=0.0)
         bound = np.percentile(values, 98.0, axis=0) if len(values) else np.zeros(values.shape[1])
         over = np.where(values > bound, values - bound, 0.0)
         count = np.maximum((values > bound).sum(axis=0), 1)
