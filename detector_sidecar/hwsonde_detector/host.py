@@ -126,7 +126,10 @@ def _take(
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """Judgement of the newest ``new`` rows: ``window`` gives the judged window that ends in a row; ``times`` and ``values`` are of all rows, in the model's order of channels."""
+    """Judgement of the newest ``new`` rows.
+
+    ``times`` and ``values`` are of all rows, older ones too, in the model's order of channels; ``window`` gives the judged window that ends in a row.
+    """
 
     new: int
     times: Times
