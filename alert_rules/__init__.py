@@ -1,0 +1,1 @@
+"""Prometheus rules and the Alertmanager configuration, as one source for both timing profiles."""

@@ -1,0 +1,109 @@
+"""Writes the rule files and Alertmanager configurations, for both profiles or, with links of one's own, for one of them.
+
+``python -m alert_rules.generate`` renews the committed files. ``python -m alert_rules.generate --profile fleet --detector-url
+https://hwsonde.example.org --runbooks-url https://wiki.example.org/hwsonde --output DIR`` makes a set for one site.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from alert_rules import paging
+from alert_rules.rules import Links, groups
+from alert_rules.timing import PROFILES, Timing
+
+HERE = Path(__file__).resolve().parent
+_HEADER = "# Made by python -m alert_rules.generate: change that, not this file.\n"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks, and indents lists, as people do."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the signature is the library's
+        super().increase_indent(flow, indentless=False)
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def to_yaml(document: object) -> str:
+    """Give a document as YAML with the header that says where it comes from."""
+    return _HEADER + yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=10_000, allow_unicode=True)
+
+
+def rule_file(timing: Timing, links: Links) -> str:
+    """Text of the rule file of a profile."""
+    return to_yaml({"groups": groups(timing, links)})
+
+
+def alertmanager_file(timing: Timing, target: paging.PagerDuty) -> str:
+    """Text of the Alertmanager configuration of a profile."""
+    return to_yaml(paging.configuration(timing, target))
+
+
+def files(timings: Sequence[Timing], links: Links, target: paging.PagerDuty) -> dict[str, str]:
+    """Name below the output folder, and text, of every file."""
+    found = {}
+    for timing in timings:
+        found[f"{timing.name}.yml"] = rule_file(timing, links)
+        found[f"alertmanager/{timing.name}.yml"] = alertmanager_file(timing, target)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the files; status 2 and one line when an argument or the folder is wrong."""
+    links, target = Links(), paging.PagerDuty()
+    parser = argparse.ArgumentParser(
+        prog="python -m alert_rules.generate", description="Write the rules and the Alertmanager configuration."
+    )
+    parser.add_argument("--profile", choices=sorted(PROFILES), help="only this profile (default: both)")
+    parser.add_argument(
+        "--detector-url",
+        default=links.detector,
+        help="the detector's page, as operators reach it (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--runbooks-url",
+        default=links.runbooks,
+        help="where the pages of docs/runbooks are found (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--pagerduty-url", default=target.url, help="PagerDuty's Events v2 address (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--routing-key-file",
+        default=target.routing_key_file,
+        help="file that holds the routing key (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--output", type=Path, default=HERE, help="folder to write to (default: the one of this program)"
+    )
+    given = parser.parse_args(arguments)
+    timings = [PROFILES[given.profile]] if given.profile else list(PROFILES.values())
+    try:
+        made = files(
+            timings,
+            Links(given.detector_url, given.runbooks_url),
+            paging.PagerDuty(given.pagerduty_url, given.routing_key_file),
+        )
+        for name, text in made.items():
+            path = given.output / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"generate: {error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

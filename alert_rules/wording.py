@@ -1,0 +1,112 @@
+"""What the pages say: Prometheus templates for the annotations of alerts.
+
+A number (score, share, age) may stand in an annotation and never in a label: a label's value is part of an alert's identity.
+"""
+
+from __future__ import annotations
+
+# The host as people name it, and as the detector's page does: the entity labels that are not empty, joined.
+HOST = "{{ with $labels.cluster }}{{ . }}/{{ end }}{{ or $labels.node $labels.instance }}"
+
+# The same as a part of an address: the detector's page opens at this host.
+HOST_QUERY = "{{ if $labels.node }}?host={{ with $labels.cluster }}{{ . | urlquery }}%2F{{ end }}{{ $labels.node | urlquery }}{{ end }}"
+
+_THIS_HOST = "$labels.cluster $labels.node"
+_SELECTOR = "cluster=%q,node=%q"
+
+# What an operator looks at first, by subsystem.
+_FIRST_CHECKS = {
+    "cpu": "Look for processes that do not belong to the job, throttling and a changed frequency governor.",
+    "memory": "Look for memory pressure: what grew, whether pages are reclaimed or swapped, and the machine-check log.",
+    "network": "Look at errors, drops, retransmits and the link of each device, then at the switch port.",
+    "storage": "Look for the disk with the longest service time, what writes to it, and its health log.",
+    "gpu": "Look at clocks, power brake, errors and the processes on the GPU that is named first.",
+    "power": "Look at power limits, supplies and caps that changed.",
+    "thermal": "Look at inlet temperature, fans and throttling.",
+    "pcie": "Look at link width, speed and replay counts.",
+    "workload": "Compare with the other hosts of the job: the job itself may have changed its phase.",
+}
+
+
+def query(expr: str, arguments: str = _THIS_HOST) -> str:
+    """Give the pipeline that asks Prometheus for ``expr``, whose %q are filled from ``arguments``."""
+    return f"query (printf `{expr}` {arguments})"
+
+
+def score(text: str) -> str:
+    """Give ``text`` with the fused score in place of ``%``, or nothing while no score is known."""
+    before, after = text.split("%")
+    value = query(f'entity:hwsonde_anomaly_score:max{{detector="fused",{_SELECTOR}}}')
+    return f'{{{{ with {value} }}}}{before}{{{{ . | first | value | printf "%.1f" }}}}{after}{{{{ end }}}}'
+
+
+def top_channels(count: int) -> str:
+    """Give the ``count`` channels with the largest share and their shares, comma separated; nothing when none is published."""
+    found = query(f"topk({count}, entity_channel:hwsonde_anomaly_channel_share:max{{{_SELECTOR}}})")
+    entry = '{{ $c | label "channel" }} ({{ $c | value | humanizePercentage }})'
+    return f"{{{{ range $i, $c := {found} }}}}{{{{ if $i }}}}, {{{{ end }}}}{entry}{{{{ end }}}}"
+
+
+def strongest(text: str) -> str:
+    """Give ``text`` with the channel of the largest share in place of ``%``, or nothing when none is published."""
+    before, after = text.split("%")
+    found = query(f"topk(1, entity_channel:hwsonde_anomaly_channel_share:max{{{_SELECTOR}}})")
+    return f'{{{{ with {found} }}}}{before}{{{{ . | first | label "channel" }}}}{after}{{{{ end }}}}'
+
+
+def first_check() -> str:
+    """Give the advice for the subsystem that the alert names."""
+    branches = "".join(
+        f'{{{{ {"else if" if number else "if"} eq $labels.subsystem "{name}" }}}}{advice}'
+        for number, (name, advice) in enumerate(_FIRST_CHECKS.items())
+    )
+    return f"{branches}{{{{ else }}}}Look at the channels that moved first.{{{{ end }}}}"
+
+
+HOST_ANOMALY = {
+    "summary": f"{HOST}: {{{{ $labels.subsystem }}}} deviates from what this host has learned as normal"
+    f"{score(' (score %, 1 is the threshold)')}{strongest(', most of all %')}. Open the host's page and check this part.",
+    "description": f"An episode is open on {HOST} and is attributed to {{{{ $labels.subsystem }}}}. {first_check()}",
+    "subsystem": "{{ $labels.subsystem }}",
+    "score": score("%"),
+    "top_channels": top_channels(5),
+}
+
+_MISSING = "{{ if or $labels.node $labels.instance }}" + HOST + "{{ else }}every target{{ end }}"
+
+EXPORTER_DOWN = {
+    "summary": f"{_MISSING}: the hardware exporter does not answer, so this host is watched by nobody. "
+    "See whether the host or only the exporter is down.",
+    "description": "Prometheus cannot scrape hwsonde-exporter, or no longer scrapes it although it did a short while ago.",
+}
+
+COLLECTOR_FAILING = {
+    "summary": f"{HOST}: collector {{{{ $labels.collector }}}} of the exporter fails, so a part of this host is not watched. "
+    "Read the exporter's landing page for the reason.",
+    "description": "The collector is available on this host and yet gives nothing: a kernel file changed, a permission was lost, "
+    "or a device hangs.",
+}
+
+HOST_UNSCORED = {
+    "summary": f"{HOST}: scraped, but the detector has no score for it. Check the detector's source.selector and its page.",
+    "description": "The exporter answers and the detector publishes nothing for this host: it is not selected, "
+    "its entity labels are missing, or it never learned.",
+}
+
+DETECTOR_DOWN = {
+    "summary": f"The detector on {_MISSING} does not answer: no anomaly is found until it runs again. Start it, or read its log.",
+    "description": "Prometheus cannot scrape hwsonde-detector, or no longer scrapes it although it did a short while ago.",
+}
+
+DETECTOR_STALLED = {
+    "summary": f"{HOST}: the newest score is {{{{ $value | humanizeDuration }}}} old although the exporter answers. "
+    "Read the detector's log and its page.",
+    "description": "The detector answers but does not judge new windows: its reads fail, it cannot keep up, or the clocks differ.",
+}
+
+READ_ERRORS = {
+    "summary": "The detector at {{ $labels.instance }} fails to read from its source more than once in ten answers. "
+    "Check the source's address, load and limits.",
+    "description": "Windows are judged late or not at all while reads fail. "
+    "The reason is a label of hwsonde_detector_read_errors_total.",
+}
