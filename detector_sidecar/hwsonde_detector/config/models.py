@@ -1,0 +1,349 @@
+"""The sections of the detector's configuration, with defaults; each field's description is its documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+
+from hwsonde_detector import settings as s
+from hwsonde_detector.config.addresses import Listen, ListenAddress, Selector, Url
+from hwsonde_detector.config.values import (
+    Choice,
+    FilePath,
+    Items,
+    Real,
+    Size,
+    Span,
+    Switch,
+    Text,
+    Whole,
+)
+from hwsonde_detector.types import Subsystem
+
+MEMBERS = ("zscore", "mahalanobis", "isolation_forest")
+SECOND = 1000
+HOUR = 3600 * SECOND
+
+_LABEL_NAME = Text(r"[a-zA-Z_][a-zA-Z0-9_]*", "the name of a label: letters, digits, underscores")
+_ENV_NAME = Text(r"[a-zA-Z_][a-zA-Z0-9_]*", "the name of an environment variable")
+_LINE = Text(r"[ -~]+", "printable ASCII text on one line")
+_WINDOW = s.WindowSettings()
+_LEARNING = s.LearningSettings()
+_DETECTORS = s.DetectorSettings()
+_EPISODES = s.EpisodeSettings()
+
+
+class Section(BaseModel):
+    """What all sections share: unknown keys are refused, values are not converted, nothing changes after loading."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_means_default(cls, data: Any) -> Any:  # noqa: ANN401 - whatever YAML gave
+        """Let a key without a value stand for the default, unless null is a value of its own."""
+        if not isinstance(data, dict):
+            return data
+        known = cls.model_fields
+
+        def stays(key: object, value: object) -> bool:
+            return (
+                value is not None
+                or key not in known
+                or type(None) in getattr(known[str(key)].annotation, "__args__", ())
+            )
+
+        return {key: value for key, value in data.items() if stays(key, value)}
+
+
+class Basic(Section):
+    """A user and a password, sent as HTTP basic authentication."""
+
+    username: Annotated[str, Text(r"[^:\x00-\x1f]+", "text without a colon")] = Field(description="Name of the user.")
+    password_file: Annotated[Path, FilePath()] | None = Field(
+        default=None, description="File that holds the password; read again when it changes."
+    )
+    password_env: Annotated[str, _ENV_NAME] | None = Field(
+        default=None, description="Environment variable that holds the password."
+    )
+
+
+class Bearer(Section):
+    """A token, sent as ``Authorization: Bearer``."""
+
+    token_file: Annotated[Path, FilePath()] | None = Field(
+        default=None, description="File that holds the token; read again when it changes."
+    )
+    token_env: Annotated[str, _ENV_NAME] | None = Field(
+        default=None, description="Environment variable that holds the token."
+    )
+
+
+class Tls(Section):
+    """Certificates. That the server's certificate is checked cannot be turned off."""
+
+    ca_file: Annotated[Path, FilePath()] | None = Field(
+        default=None, description="Authorities to trust (PEM) instead of the bundle that comes with Python's certifi."
+    )
+    cert_file: Annotated[Path, FilePath()] | None = Field(default=None, description="Client certificate (PEM).")
+    key_file: Annotated[Path, FilePath()] | None = Field(
+        default=None, description="Its key, where it is not in the same file."
+    )
+
+
+class Proxy(Section):
+    """A proxy on the way to the source. Without this section the environment's proxies are not used."""
+
+    url: Annotated[str, Url()] | None = Field(default=None, description="The proxy.")
+    from_environment: Annotated[bool, Switch()] = Field(
+        default=False, description="Use HTTP_PROXY, HTTPS_PROXY and NO_PROXY; never for an address of this machine."
+    )
+
+
+class Source(Section):
+    """Where samples come from: the HTTP API of a Prometheus or of a backend that speaks the same."""
+
+    url: Annotated[str, Url()] = Field(
+        default="http://127.0.0.1:9090", description="Address of the server, with its path prefix if it has one."
+    )
+    backend: Annotated[str, Choice(("prometheus", "thanos", "mimir", "victoriametrics"))] = Field(
+        default="prometheus",
+        description="What the server is: Thanos is asked for no partial answers, VictoriaMetrics for no cached ones.",
+    )
+    selector: Annotated[str, Selector()] = Field(
+        default='job=~"hwsonde-exporter"',
+        description="Which targets are looked at, as PromQL label matchers; empty: all that export the profiles' metrics.",
+    )
+    connect_timeout: Annotated[int, Span(50, 60 * SECOND)] = Field(
+        default=2 * SECOND, description="How long a connection may take to be accepted."
+    )
+    read_timeout: Annotated[int, Span(50, 600 * SECOND)] = Field(
+        default=10 * SECOND, description="How long one answer may take as a whole."
+    )
+    max_range: Annotated[int, Span(5 * SECOND, 24 * HOUR)] = Field(
+        default=600 * SECOND,
+        description="The longest stretch that a live read asks for; what was missed before is read as history.",
+    )
+    max_answer: Annotated[int, Size(2**16, 2**32)] = Field(default=2**28, description="A larger answer is refused.")
+    history: Annotated[int, Span(0, 30 * 24 * HOUR)] = Field(
+        default=HOUR, description="How much of the past is read for learning at a first start; 0s: none."
+    )
+    basic: Basic | None = Field(default=None, description="HTTP basic authentication.")
+    bearer: Bearer | None = Field(default=None, description="A bearer token.")
+    tenant: Annotated[str, _LINE] | None = Field(default=None, description="Tenant, sent as `X-Scope-OrgID`.")
+    headers: dict[str, Annotated[str, _LINE]] = Field(
+        default={}, description="Further headers by name. No secrets here: this file is shown in logs and backups."
+    )
+    header_files: dict[str, Annotated[Path, FilePath()]] = Field(
+        default={}, description="Further headers whose values are secrets: file by header name."
+    )
+    tls: Tls = Field(default=Tls(), description="Certificates.")
+    proxy: Proxy = Field(default=Proxy(), description="Proxy.")
+
+
+class Window(Section):
+    """Windows are stated in rows (scrapes), so that 3 s at 1 s and 45 s at 15 s are the same setting."""
+
+    rows: Annotated[int, Whole(2, 600)] = Field(default=_WINDOW.rows, description="Width of a window.")
+    step: Annotated[int, Whole(1, 600)] = Field(default=_WINDOW.step, description="Distance between two windows.")
+    features: Annotated[tuple[str, ...], Items(Choice(s.FEATURES), 1, len(s.FEATURES))] = Field(
+        default=_WINDOW.features, description="What is computed of each channel in a window."
+    )
+
+
+class LearningSection(Section):
+    """How much is learned before anything is said."""
+
+    first_rows: Annotated[int, Whole(10, 1_000_000)] = Field(
+        default=_LEARNING.first_rows, description="Rows before the first, uncalibrated scores."
+    )
+    calibrated_rows: Annotated[int, Whole(10, 1_000_000)] = Field(
+        default=_LEARNING.calibrated_rows, description="Rows before scores count and may page."
+    )
+    memory_rows: Annotated[int, Whole(10, 1_000_000)] = Field(
+        default=_LEARNING.memory_rows, description="Rows that are kept for the next fit."
+    )
+    refit_growth: Annotated[float, Real(0.01, 10)] = Field(
+        default=_LEARNING.refit_growth, description="A new fit happens when the rows grew by this ratio."
+    )
+    refit_rows: Annotated[int, Whole(1, 1_000_000)] = Field(
+        default=_LEARNING.refit_rows, description="A new fit happens at the latest after this many new rows."
+    )
+    frozen_rows: Annotated[int, Whole(1, 1_000_000)] = Field(
+        default=_LEARNING.frozen_rows,
+        description="Rows above 1 are not learned, until this many in a row were refused: a lasting shift is the new normal.",
+    )
+
+
+class Detectors(Section):
+    """Which detectors run and how many must agree."""
+
+    members: Annotated[tuple[str, ...], Items(Choice(MEMBERS), 1, len(MEMBERS))] = Field(
+        default=_DETECTORS.members, description="The detectors."
+    )
+    agreement: Annotated[int, Whole(1, len(MEMBERS))] = Field(
+        default=_DETECTORS.agreement, description="How many must agree: the fused score is the k-th largest of theirs."
+    )
+    correlation: Annotated[float, Real(0.1, 1)] = Field(
+        default=_DETECTORS.correlation, description="Of channels that correlate above this, one is kept."
+    )
+    keep_constant: Annotated[bool, Switch()] = Field(
+        default=_DETECTORS.keep_constant, description="Keep channels that never moved: their first change is news."
+    )
+    variance_kept: Annotated[float, Real(0.1, 1)] = Field(
+        default=_DETECTORS.variance_kept, description="Share of variance in the subspace of `mahalanobis`."
+    )
+    trees: Annotated[int, Whole(1, 2000)] = Field(default=_DETECTORS.trees, description="Trees of `isolation_forest`.")
+    tree_rows: Annotated[int, Whole(2, 100_000)] = Field(
+        default=_DETECTORS.tree_rows, description="Rows that each tree sees."
+    )
+    seed: Annotated[int, Whole(0, 2**32 - 1)] = Field(default=_DETECTORS.seed, description="Seed of all randomness.")
+
+
+class Episodes(Section):
+    """When a score becomes an episode, and so a page."""
+
+    risk: Annotated[float, Real(1e-12, 0.1)] = Field(
+        default=_EPISODES.risk, description="Chance of a healthy window to score above 1."
+    )
+    raise_at: Annotated[float, Real(0.1, 100)] = Field(
+        default=_EPISODES.raise_at, description="Score that counts towards an episode."
+    )
+    clear_at: Annotated[float, Real(0, 100)] = Field(
+        default=_EPISODES.clear_at, description="Score below which windows count towards its end."
+    )
+    raise_windows: Annotated[int, Whole(1, 1000)] = Field(
+        default=_EPISODES.raise_windows, description="An episode opens when this many"
+    )
+    raise_of: Annotated[int, Whole(1, 1000)] = Field(
+        default=_EPISODES.raise_of, description="of the last this many windows are at least `raise_at`."
+    )
+    clear_windows: Annotated[int, Whole(1, 10_000)] = Field(
+        default=_EPISODES.clear_windows, description="It closes after this many windows in a row below `clear_at`."
+    )
+    settle_rows: Annotated[int, Whole(0, 10_000)] = Field(
+        default=_EPISODES.settle_rows, description="Rows after a start or a gap in which no episode opens."
+    )
+    gone_after: Annotated[int, Span(SECOND, 30 * 24 * HOUR)] = Field(
+        default=_EPISODES.gone_after_ms, description="A host without a sample for so long is forgotten."
+    )
+
+
+class State(Section):
+    """What is kept over a restart: models and episodes."""
+
+    dir: Annotated[Path, FilePath()] | None = Field(
+        default=Path("/var/lib/hwsonde-detector"),
+        description="Folder; null: nothing is kept and every start learns anew.",
+    )
+    save_interval: Annotated[int, Span(SECOND, 24 * HOUR)] = Field(
+        default=60 * SECOND, description="How often it is saved besides at episodes and at the end."
+    )
+
+
+class Archive(Section):
+    """A recording of every answer of the source, for `replay`."""
+
+    record: Annotated[Path, FilePath()] | None = Field(
+        default=None, description="File to append to; null: nothing is recorded."
+    )
+    max_size: Annotated[int, Size(2**16, 2**40)] = Field(
+        default=2**30, description="Recording stops at this size, with one line in the log."
+    )
+
+
+class Web(Section):
+    """The page, its JSON and `/metrics`."""
+
+    listen: Annotated[ListenAddress, Listen()] = Field(
+        default=ListenAddress("0.0.0.0", 9881),  # noqa: S104 - as the exporter does, and documented
+        description="Address to listen on.",
+    )
+    external_url: Annotated[str, Url()] | None = Field(
+        default=None, description="Address of the page as operators reach it, for links."
+    )
+
+
+class Links(Section):
+    """Where the page links to; addresses as an operator's browser reaches them."""
+
+    prometheus: Annotated[str, Url()] | None = Field(default=None, description="Prometheus; null: `source.url`.")
+    grafana: Annotated[str, Url()] | None = Field(default=None, description="Grafana.")
+    alertmanager: Annotated[str, Url()] | None = Field(default=None, description="Alertmanager.")
+
+
+class Log(Section):
+    """Lines on standard error."""
+
+    level: Annotated[str, Choice(("debug", "info", "warning", "error"))] = Field(
+        default="info", description="The least severe that is written."
+    )
+    format: Annotated[str, Choice(("logfmt", "json"))] = Field(default="logfmt", description="Form of a line.")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a configuration came from, so that it can be read again: file, and flags that win over it."""
+
+    path: Path | None = None
+    flags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def directory(self) -> Path:
+        """The folder that relative paths start from."""
+        return self.path.parent if self.path is not None else Path()
+
+
+class Config(Section):
+    """The whole configuration of one detector process."""
+
+    mode: Annotated[Literal["live", "shadow"], Choice(("live", "shadow"))] = Field(
+        default="live",
+        description="`shadow`: all is scored, what would have paged is published under other names and pages nobody.",
+    )
+    entity_labels: Annotated[tuple[str, ...], Items(_LABEL_NAME, 1, 8)] = Field(
+        default=("cluster", "node"), description="Labels whose values name a host."
+    )
+    profiles: Annotated[tuple[str, ...], Items(_LINE, 1, 20)] = Field(
+        default=("hwsonde",),
+        description="What is read and how: names of shipped profiles, or paths (with a slash or ending in .yaml) of your own.",
+    )
+    subsystems: Annotated[tuple[str, ...], Items(Choice(tuple(Subsystem)), 0, len(Subsystem))] = Field(
+        default=(), description="Subsystems that are looked at; empty: all."
+    )
+    tick: Annotated[int | Literal["auto"], Span(100, HOUR, ("auto",))] = Field(
+        default="auto", description="How often is read: `auto` follows the scrape, a duration is kept as it is."
+    )
+    source: Source = Field(default=Source(), description="")
+    window: Window = Field(default=Window(), description="")
+    learning: LearningSection = Field(default=LearningSection(), description="")
+    detectors: Detectors = Field(default=Detectors(), description="")
+    episodes: Episodes = Field(default=Episodes(), description="")
+    state: State = Field(default=State(), description="")
+    archive: Archive = Field(default=Archive(), description="")
+    web: Web = Field(default=Web(), description="")
+    links: Links = Field(default=Links(), description="")
+    log: Log = Field(default=Log(), description="")
+
+    _origin: Origin = PrivateAttr(default=Origin())
+
+    @property
+    def origin(self) -> Origin:
+        """Where it came from."""
+        return self._origin
+
+    def settings(self) -> s.Settings:
+        """Give the knobs of the pure rooms."""
+        episodes = self.episodes.model_dump()
+        return s.Settings(
+            entity_labels=self.entity_labels,
+            window=s.WindowSettings(**self.window.model_dump()),
+            learning=s.LearningSettings(**self.learning.model_dump()),
+            detectors=s.DetectorSettings(**self.detectors.model_dump()),
+            episodes=s.EpisodeSettings(gone_after_ms=episodes.pop("gone_after"), **episodes),
+            subsystems=tuple(Subsystem(name) for name in self.subsystems),
+        )

@@ -1,0 +1,67 @@
+"""Finding profiles: shipped ones by name, others by path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hwsonde_detector.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hwsonde_detector.signals.profiles import Profile
+
+_PACKAGE = "hwsonde_detector.signals.profiles"
+
+
+def shipped_profiles() -> tuple[str, ...]:
+    """Names of the profiles that come with the detector, in order."""
+    found = (item.name for item in resources.files(_PACKAGE).iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in found if name.endswith(".yaml")))
+
+
+def load_profiles(names: Sequence[str], directory: Path | None = None) -> tuple[Profile, ...]:
+    """Read and check profiles.
+
+    Parameters
+    ----------
+    names
+        Names of shipped profiles; what has a slash or ends in ``.yaml`` is a path.
+    directory
+        Where relative paths start (`Config.origin.directory`).
+
+    Raises
+    ------
+    ConfigError
+        One line a problem, of all profiles.
+    """
+    found, problems = [], []
+    for name in names:
+        try:
+            found.append(_load(name, directory or Path()))
+        except ConfigError as error:
+            problems.append(str(error))
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return tuple(found)
+
+
+def _load(name: str, directory: Path) -> Profile:
+    from hwsonde_detector.signals.profiles import parse_profile  # noqa: PLC0415
+
+    if "/" not in name and not name.endswith((".yaml", ".yml")):
+        if name not in shipped_profiles():
+            raise ConfigError(
+                f"profiles: {name!r} is not shipped; allowed: {', '.join(shipped_profiles())}, or a path that ends in .yaml"
+            )
+        return parse_profile(resources.files(_PACKAGE).joinpath(f"{name}.yaml").read_text(encoding="utf-8"), name)
+    path = directory / name
+    try:
+        return parse_profile(path.read_text(encoding="utf-8"), str(path))
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: the profile cannot be read: {error.strerror or error}; give a readable file in profiles"
+        ) from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: the profile is not UTF-8 text") from None
