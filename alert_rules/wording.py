@@ -48,9 +48,10 @@ def top_channels(count: int) -> str:
 
 
 def strongest(text: str) -> str:
-    """Give ``text`` with the channel of the largest share in place of ``%``, or nothing when none is published."""
+    """Give ``text`` with the channel of the named subsystem that has the largest share in place of ``%``, or nothing without one."""
     before, after = text.split("%")
-    found = query(f"topk(1, entity_channel:hwsonde_anomaly_channel_share:max{{{_SELECTOR}}})")
+    channels = f"entity_channel:hwsonde_anomaly_channel_share:max{{{_SELECTOR},subsystem=%q}}"
+    found = query(f"topk(1, {channels})", f"{_THIS_HOST} $labels.subsystem")
     return f'{{{{ with {found} }}}}{before}{{{{ . | first | label "channel" }}}}{after}{{{{ end }}}}'
 
 

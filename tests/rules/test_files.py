@@ -1,0 +1,151 @@
+"""The committed rule files: current, accepted by promtool, complete in labels, links and runbooks."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from alert_rules import paging
+from alert_rules.generate import files, main
+from alert_rules.rules import Links, Rule, groups
+from alert_rules.timing import FAST, FLEET, PROFILES, duration
+
+ROOT = Path(__file__).resolve().parents[2]
+RULES = ROOT / "alert_rules"
+RUNBOOKS = ROOT / "docs" / "runbooks"
+HEADINGS = ["Meaning", "Impact", "Check", "Fix", "When it lies"]
+
+
+def promtool(*arguments: str) -> str:
+    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def alerts() -> list[Rule]:
+    return [
+        rule
+        for timing in PROFILES.values()
+        for group in groups(timing, Links())
+        for rule in group["rules"]
+        if "alert" in rule
+    ]
+
+
+def names() -> list[str]:
+    return sorted({str(rule["alert"]) for rule in alerts()})
+
+
+@pytest.mark.parametrize(("name", "text"), files(list(PROFILES.values()), Links(), paging.PagerDuty()).items())
+def test_committed_files_are_current(name: str, text: str) -> None:
+    assert (RULES / name).read_text(encoding="utf-8") == text, "run: python -m alert_rules.generate"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_promtool_finds_nothing_to_say(profile: str) -> None:
+    assert "SUCCESS: 12 rules found" in promtool(
+        "check", "rules", "--lint=all", "--lint-fatal", f"alert_rules/{profile}.yml"
+    )
+
+
+def test_pages_say_what_they_should() -> None:
+    promtool("test", "rules", "tests/rules/annotations_test.yml")
+
+
+@pytest.mark.parametrize("rule", alerts(), ids=lambda rule: str(rule["alert"]))
+def test_an_alert_has_the_labels_and_links_that_routing_and_people_need(rule: Rule) -> None:
+    labels, annotations = rule["labels"], rule["annotations"]
+    assert isinstance(labels, dict)
+    assert isinstance(annotations, dict)
+    assert labels == {"severity": labels["severity"], "team": "hardware"}, (
+        "a value in a label makes a new alert of each value"
+    )
+    assert labels["severity"] in {"critical", "warning", "info"}
+    assert annotations["runbook_url"].endswith(f"/{rule['alert']}.md")
+    assert annotations["dashboard_url"].startswith("http")
+    assert annotations["summary"].endswith(".")
+    assert annotations["description"]
+
+
+@pytest.mark.parametrize("rule", alerts(), ids=lambda rule: str(rule["alert"]))
+def test_only_the_anomaly_fires_without_waiting(rule: Rule) -> None:
+    assert ("for" in rule) == (rule["alert"] != "HwsondeHostAnomaly")
+
+
+def test_both_profiles_hold_the_same_alerts() -> None:
+    assert len(alerts()) == 2 * len(names())
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_alert_has_a_runbook(name: str) -> None:
+    text = (RUNBOOKS / f"{name}.md").read_text(encoding="utf-8")
+    assert text.startswith(f"# {name}\n")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == HEADINGS
+    assert all(len(part.split()) >= 8 for part in re.split(r"^## .+$", text, flags=re.MULTILINE)[1:]), (
+        "a heading without content"
+    )
+
+
+def test_every_runbook_has_an_alert() -> None:
+    assert sorted(path.stem for path in RUNBOOKS.glob("*.md") if path.stem != "README") == names()
+
+
+def test_every_alert_has_a_case_that_pins_its_words() -> None:
+    document = yaml.safe_load((ROOT / "tests" / "rules" / "annotations_test.yml").read_text(encoding="utf-8"))
+    assert sorted({case["alertname"] for test in document["tests"] for case in test["alert_rule_test"]}) == names()
+
+
+def test_times_hold_together() -> None:
+    for timing in (FAST, FLEET):
+        assert timing.down > 30, "a restart takes up to 20 s"
+        assert timing.keep_firing >= 30
+        assert timing.fresh > 2 * timing.evaluation, "one missed scrape must not end an incident"
+        assert timing.reads > timing.reads_over + 20
+        assert timing.unscored > 300 * timing.evaluation, "learning takes some hundred rows"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0s"), (1, "1s"), (59, "59s"), (90, "90s"), (120, "2m"), (14400, "4h"), (5400, "90m")]
+)
+def test_duration(seconds: int, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_a_site_makes_its_own_set(tmp_path: Path) -> None:
+    arguments = [
+        "--profile",
+        "fleet",
+        "--detector-url",
+        "https://h.example/x/",
+        "--runbooks-url",
+        "https://wiki.example/r/",
+    ]
+    assert main([*arguments, "--output", str(tmp_path)]) == 0
+    assert sorted(path.name for path in tmp_path.rglob("*.yml")) == ["fleet.yml", "fleet.yml"]
+    text = (tmp_path / "fleet.yml").read_text(encoding="utf-8")
+    assert "runbook_url: https://wiki.example/r/HwsondeHostAnomaly.md" in text
+    assert "dashboard_url: https://h.example/x/{{" in text
+    promtool("check", "rules", str(tmp_path / "fleet.yml"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--detector-url", "detector:9881"],
+        ["--detector-url", "http://"],
+        ["--detector-url", "http://x/{{ $value }}"],
+        ["--runbooks-url", ""],
+        ["--runbooks-url", "a b"],
+        ["--pagerduty-url", "events.pagerduty.com"],
+        ["--routing-key-file", ""],
+        ["--output", "/dev/null/x"],
+    ],
+)
+def test_a_wrong_argument_is_one_line(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--output", str(tmp_path), *arguments]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
