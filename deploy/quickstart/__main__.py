@@ -1,0 +1,7 @@
+"""``python -m quickstart up|demo``."""
+
+import sys
+
+from quickstart.cli import main
+
+sys.exit(main())
