@@ -130,8 +130,9 @@ def _explain(detail: Any, tree: Tree) -> Problem:  # noqa: ANN401 - pydantic's E
         text = f"{path[-1]} is missing; allowed: {', '.join(_model_at(path[:-1]).model_fields)}"
         path = path[:-1]
     elif kind in {"model_type", "dict_type", "model_attributes_type"}:
+        # The value is not repeated: a token written where a section belongs would end in a log.
         keys = ", ".join(_model_at(path).model_fields) if kind != "dict_type" else "any name with a value"
-        text = f"{shown(detail['input'])} is no section; allowed: keys with values ({keys})"
+        text = f"a single value or a list is no section; allowed: keys with values ({keys})"
     else:
         text = f"{shown(detail['input'])}: {detail['msg']}"
     return Problem(path, text, tree.line(path))
