@@ -58,6 +58,7 @@ def _receiver() -> dict[str, Any]:
         "description": _SUMMARY,
         "severity": '{{ or .CommonLabels.severity "critical" }}',
         "client": "hwsonde",
+        "source": _HOST,
         "client_url": "{{ or .CommonAnnotations.dashboard_url .ExternalURL }}",
         "class": "{{ .CommonLabels.alertname }}",
         "component": "{{ .CommonLabels.subsystem }}",

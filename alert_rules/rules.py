@@ -49,8 +49,8 @@ class Links:
                 f"detector's page {self.detector!r}: give an http or https address, such as http://host:9881"
             )
         for address in (self.detector, self.runbooks):
-            if not address or "{{" in address or not address.isprintable() or " " in address:
-                raise ValueError(f"link {address!r}: give a plain address without spaces or template marks")
+            if not address.strip() or "{{" in address or not address.isprintable():
+                raise ValueError(f"link {address!r}: give a plain address, in one line and without template marks")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,215 @@
+"""The Alertmanager configuration: routes by amtool, and pages through the real Alertmanager to a stand-in for PagerDuty."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from alert_rules.generate import alertmanager_file
+from alert_rules.paging import PagerDuty
+from alert_rules.timing import FAST, PROFILES
+from tests.fakes.events import EventsServer
+
+ROOT = Path(__file__).resolve().parents[2]
+KEY = "0123456789abcdef0123456789ABCDEF"
+LABELS = {"cluster": "a", "node": "n1", "severity": "critical", "team": "hardware"}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_amtool_accepts_the_configuration(profile: str) -> None:
+    file = ROOT / "alert_rules" / "alertmanager" / f"{profile}.yml"
+    done = subprocess.run(
+        ["amtool", "check-config", str(file)], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(
+    ("labels", "receiver"),
+    [
+        ({"alertname": "HwsondeHostAnomaly", "severity": "critical", "team": "hardware"}, "pagerduty"),
+        ({"alertname": "HwsondeDetectorDown", "severity": "critical", "team": "hardware"}, "pagerduty"),
+        ({"alertname": "HwsondeDetectorReadErrors", "severity": "warning", "team": "hardware"}, "shown-only"),
+        ({"alertname": "Other", "severity": "critical", "team": "database"}, "shown-only"),
+        ({"alertname": "Bare"}, "shown-only"),
+    ],
+)
+def test_routes(profile: str, labels: dict[str, str], receiver: str) -> None:
+    file = ROOT / "alert_rules" / "alertmanager" / f"{profile}.yml"
+    pairs = [f"{name}={value}" for name, value in labels.items()]
+    command = ["amtool", "config", "routes", "test", f"--config.file={file}", f"--verify.receivers={receiver}", *pairs]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_key_is_in_no_configuration() -> None:
+    document = yaml.safe_load(alertmanager_file(FAST, PagerDuty("http://127.0.0.1:1/v2/enqueue", "/k")))
+    (receiver,) = document["receivers"][1]["pagerduty_configs"]
+    assert receiver["routing_key_file"] == "/k"
+    assert "routing_key" not in receiver
+
+
+class Alertmanager:
+    """The real one on loopback, and the stand-in that its pages go to."""
+
+    def __init__(self, port: int, receiver: EventsServer) -> None:
+        self.base = f"http://127.0.0.1:{port}"
+        self.receiver = receiver
+
+    def ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.base}/-/ready", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    def send(self, labels: dict[str, str], annotations: dict[str, str], *, over: bool = False) -> None:
+        self.send_all([(labels, annotations)], over=over)
+
+    def send_all(self, alerts: Sequence[tuple[dict[str, str], dict[str, str]]], *, over: bool = False) -> None:
+        """Post them together, as Prometheus does with all alerts of one round."""
+        now = datetime.now(UTC)
+        times = {"startsAt": now - timedelta(minutes=1), "endsAt": now if over else now + timedelta(minutes=5)}
+        texts = {name: at.isoformat() for name, at in times.items()}
+        body = [{"labels": labels, "annotations": annotations, **texts} for labels, annotations in alerts]
+        request = urllib.request.Request(
+            f"{self.base}/api/v2/alerts", json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST"
+        )
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            assert answer.status == 200
+
+    def pages(self, node: str) -> list[dict[str, Any]]:
+        """Bodies of the events about a host that the stand-in took."""
+        taken = [event["body"] for event in self.receiver.events() if event["ok"]]
+        return [body for body in taken if body["payload"]["group"].endswith(node)]
+
+
+def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def alertmanager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alertmanager]:
+    folder = tmp_path_factory.mktemp("alertmanager")
+    (folder / "key").write_text(KEY + "\n")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with EventsServer() as receiver, (folder / "log").open("wb") as log:
+        (folder / "alertmanager.yml").write_text(alertmanager_file(FAST, PagerDuty(receiver.url, str(folder / "key"))))
+        command = [
+            "prometheus-alertmanager",
+            f"--config.file={folder}/alertmanager.yml",
+            f"--storage.path={folder}/data",
+        ]
+        command += [f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address="]
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            running = Alertmanager(port, receiver)
+            until(running.ready)
+            yield running
+        finally:
+            process.terminate()
+            process.wait(timeout=10)
+
+
+def test_one_incident_is_one_page_and_one_resolve_with_the_same_key(alertmanager: Alertmanager) -> None:
+    labels = {**LABELS, "alertname": "HwsondeHostAnomaly", "subsystem": "cpu"}
+    annotations = {
+        "summary": "a/n1: cpu deviates.",
+        "description": "Look for it.",
+        "subsystem": "cpu",
+        "score": "3.5",
+        "top_channels": "x (50%)",
+        "dashboard_url": "http://detector:9881/?host=a%2Fn1",
+        "runbook_url": "docs/runbooks/HwsondeHostAnomaly.md",
+    }
+    alertmanager.send(labels, annotations)
+    until(lambda: len(alertmanager.pages("a/n1")) == 1)
+    alertmanager.send(labels, {**annotations, "score": "9.9", "summary": "a/n1: cpu deviates even more."})
+    alertmanager.send(labels, annotations, over=True)
+    until(lambda: len(alertmanager.pages("a/n1")) == 2)
+    page, resolve = alertmanager.pages("a/n1")
+    assert (page["event_action"], resolve["event_action"]) == ("trigger", "resolve")
+    assert page["dedup_key"] == resolve["dedup_key"]
+    assert page["client_url"] == annotations["dashboard_url"]
+    payload = page["payload"]
+    assert payload["summary"] == annotations["summary"]
+    assert payload["severity"] == "critical"
+    assert payload["source"] == "a/n1"
+    assert (payload["class"], payload["component"], payload["group"]) == ("HwsondeHostAnomaly", "cpu", "a/n1")
+    details = payload["custom_details"]
+    assert (details["score"], details["subsystem"], details["top_channels"]) == ("3.5", "cpu", "x (50%)")
+    assert details["runbook"] == annotations["runbook_url"]
+    assert [link["href"] for link in page["links"]] == [annotations["dashboard_url"]], "a path is no link for a browser"
+    assert page["routing_key"] == f"****{KEY[-4:]}", "the file's content, without its line end"
+
+
+def test_two_parts_of_one_host_are_one_page_that_names_both(alertmanager: Alertmanager) -> None:
+    labels = {**LABELS, "node": "n2", "alertname": "HwsondeHostAnomaly"}
+    parts = [
+        (
+            {**labels, "subsystem": part},
+            {"summary": f"{part} deviates.", "subsystem": part, "runbook_url": "https://wiki/x.md"},
+        )
+        for part in ("cpu", "memory")
+    ]
+    alertmanager.send_all(parts)
+    until(lambda: len(alertmanager.pages("n2")) > 0)
+    (page,) = alertmanager.pages("n2")
+    assert page["payload"]["summary"] == "HwsondeHostAnomaly on a/n2 | cpu deviates. | memory deviates."
+    assert page["payload"]["custom_details"]["subsystem"] == "cpu\nmemory"
+    assert [link["href"] for link in page["links"]] == ["https://wiki/x.md"]
+
+
+def test_an_alert_without_any_annotation_still_pages(alertmanager: Alertmanager) -> None:
+    alertmanager.send({**LABELS, "node": "n3", "alertname": "SomebodyElse"}, {})
+    until(lambda: len(alertmanager.pages("n3")) > 0)
+    assert alertmanager.pages("n3")[0]["payload"]["summary"] == "SomebodyElse on a/n3"
+
+
+def test_a_dead_exporter_silences_the_anomaly_of_its_host_only(alertmanager: Alertmanager) -> None:
+    alertmanager.send({**LABELS, "node": "n4", "alertname": "HwsondeExporterDown"}, {"summary": "down."})
+    until(lambda: len(alertmanager.pages("n4")) > 0)
+    for node in ("n4", "n5"):
+        alertmanager.send({**LABELS, "node": node, "alertname": "HwsondeHostAnomaly"}, {"summary": "deviates."})
+    until(lambda: len(alertmanager.pages("n5")) > 0)
+    assert [page["payload"]["class"] for page in alertmanager.pages("n4")] == ["HwsondeExporterDown"]
+
+
+def test_a_page_that_pagerduty_cannot_take_now_is_sent_again(alertmanager: Alertmanager) -> None:
+    alertmanager.receiver.inbox.refuse(429, 1)
+    alertmanager.send({**LABELS, "node": "n6", "alertname": "HwsondeHostAnomaly"}, {"summary": "deviates."})
+    until(lambda: len(alertmanager.pages("n6")) > 0)
+    answers = [
+        event["status"] for event in alertmanager.receiver.events() if event["body"]["payload"]["group"] == "a/n6"
+    ]
+    assert answers == [429, 202]
+
+
+def test_a_stalled_detector_is_one_page_however_many_hosts_it_judges(alertmanager: Alertmanager) -> None:
+    labels = {**LABELS, "cluster": "b", "alertname": "HwsondeDetectorStalled"}
+    alertmanager.send_all([({**labels, "node": node}, {"summary": f"{node} is late."}) for node in ("n7", "n8")])
+
+    def found() -> list[dict[str, Any]]:
+        bodies = [event["body"] for event in alertmanager.receiver.events()]
+        return [body for body in bodies if body["payload"]["class"] == "HwsondeDetectorStalled"]
+
+    until(lambda: len(found()) > 0)
+    (page,) = found()
+    assert "n7 is late." in page["payload"]["summary"]
+    assert "n8 is late." in page["payload"]["summary"]
