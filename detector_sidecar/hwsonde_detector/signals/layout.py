@@ -1,0 +1,271 @@
+"""Which series of one scrape target make which channels, as index arrays that a tick only has to follow."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsonde_detector.signals.profiles.rules import Aggregate, Formula, Part, Profile, Reading, Rule
+from hwsonde_detector.types import Channel, Device, Floats, Mask, Series
+
+_PLAIN_VALUE = re.compile(r"[^\s,={}\"\\]+")
+
+Indices = NDArray[np.int64]
+# What a column is: a series, and the part of the rule that reads it.
+Column = tuple[Series, int, int]
+
+
+def channel_name(base: str, labels: Iterable[tuple[str, str]]) -> str:
+    """Name of a channel, such as ``network_bytes{device=eth0,direction=receive}``; odd values are quoted, so that names stay unique."""
+    pairs = [
+        f"{label}={value if _PLAIN_VALUE.fullmatch(value) else json.dumps(value, ensure_ascii=False)}"
+        for label, value in labels
+    ]
+    return f"{base}{{{','.join(pairs)}}}" if pairs else base
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RuleBook:
+    """The rules of several profiles, found by the name of a series.
+
+    ``rules`` in order of profile; ``readers`` gives for each name the numbers of rule and part that want it; ``marks`` are the
+    names that tell of a restart.
+    """
+
+    rules: tuple[Rule, ...]
+    readers: Mapping[str, tuple[tuple[int, int], ...]]
+    marks: frozenset[str]
+
+    def wants(self, name: str) -> bool:
+        """Whether any rule reads series of this name."""
+        return name in self.readers or name in self.marks
+
+    @staticmethod
+    def of(profiles: Iterable[Profile]) -> RuleBook:
+        """Index the rules of profiles."""
+        profiles = tuple(profiles)
+        rules = tuple(rule for profile in profiles for rule in profile.rules)
+        readers: dict[str, list[tuple[int, int]]] = {}
+        for number, rule in enumerate(rules):
+            for place, part in enumerate(rule.parts):
+                readers.setdefault(part.name, []).append((number, place))
+        marks = frozenset(profile.restart for profile in profiles if profile.restart is not None)
+        return RuleBook(rules, {name: tuple(found) for name, found in readers.items()}, marks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Index arrays of one target.
+
+    Columns are pairs of a series and the rule's part that reads it, in order of term; a term is what one part of one channel
+    aggregates. The ``marks`` last columns tell of restarts and belong to no term.
+
+    Attributes
+    ----------
+    book
+        The rules that it was made from.
+    series
+        The known series that any rule reads, ascending.
+    columns
+        n keys.
+    columns_of
+        Numbers of the columns of each series.
+    is_value, is_rate, is_moment
+        bool (n): what of the column is looked at; neither value nor rate is a change. Moments are the counters of mean and deviation.
+    low, high, rate_limit
+        float64 (n).
+    starts
+        int64 (terms): first column of each term.
+    aggregates
+        Numbers of the terms that are averaged, or whose largest or smallest part counts; the others are sums.
+    channels
+        c channels in order of name.
+    formulas
+        For each formula its channels, and the terms of their parts, as int64 (channels of that formula) each.
+    minimum, reference
+        float64 (c), see `Rule`.
+    """
+
+    book: RuleBook
+    series: tuple[Series, ...]
+    columns: tuple[Column, ...]
+    columns_of: Mapping[Series, tuple[int, ...]]
+    marks: int
+    is_value: Mask
+    is_rate: Mask
+    is_moment: Mask
+    low: Floats
+    high: Floats
+    rate_limit: Floats
+    starts: Indices
+    aggregates: Mapping[Aggregate, Indices]
+    channels: tuple[Channel, ...]
+    formulas: Mapping[Formula, tuple[Indices, tuple[Indices, ...]]]
+    minimum: Floats
+    reference: Floats
+
+
+def _channel(rule: Rule, values: tuple[str, ...]) -> Channel:
+    labels = tuple(zip(rule.by, values, strict=True))
+    device = None
+    if rule.device_kind is not None:
+        name = dict(labels).get(rule.device_label or "", "")
+        device = Device(rule.device_kind, name) if name else None
+    return Channel(
+        channel_name(rule.name, labels), rule.subsystem, device, rule.floor, rule.logarithmic, rule.weight, rule.unit
+    )
+
+
+def _groups(series: Iterable[Series], book: RuleBook) -> dict[tuple[int, tuple[str, ...]], list[list[Series]]]:
+    """Series of each part of each channel, by rule and values of its labels; channels that lack a part are left out."""
+    groups: dict[tuple[int, tuple[str, ...]], list[list[Series]]] = {}
+    for one in series:
+        labels = dict(one.labels)
+        for number, place in book.readers.get(one.name, ()):
+            rule = book.rules[number]
+            if rule.parts[place].takes(labels):
+                values = tuple(labels.get(label, "") for label in rule.by)
+                parts = groups.setdefault((number, values), [[] for _ in rule.parts])
+                parts[place].append(one)
+    return {key: parts for key, parts in groups.items() if all(parts)}
+
+
+def _chosen(
+    groups: dict[tuple[int, tuple[str, ...]], list[list[Series]]], book: RuleBook
+) -> list[tuple[Channel, int, list[list[Series]]]]:
+    """Channels in order of name; of two with one name that of the first rule."""
+    chosen: dict[str, tuple[Channel, int, list[list[Series]]]] = {}
+    for number, values in sorted(groups):
+        channel = _channel(book.rules[number], values)
+        chosen.setdefault(channel.name, (channel, number, groups[number, values]))
+    return [chosen[name] for name in sorted(chosen)]
+
+
+def _formulas(
+    chosen: list[tuple[Channel, int, list[list[Series]]]], book: RuleBook
+) -> dict[Formula, tuple[Indices, tuple[Indices, ...]]]:
+    places: dict[Formula, list[list[int]]] = {}
+    term = 0
+    for index, (_, number, groups) in enumerate(chosen):
+        places.setdefault(book.rules[number].formula, []).append([index, *range(term, term + len(groups))])
+        term += len(groups)
+    result = {}
+    for formula, rows in places.items():
+        table = np.array(rows, np.int64).T
+        result[formula] = (table[0], tuple(table[1:]))
+    return result
+
+
+def build_layout(series: Iterable[Series], book: RuleBook) -> Layout:
+    """Lay out the channels of one target.
+
+    Parameters
+    ----------
+    series
+        All series known of the target, in any order; those that no rule reads are passed over.
+    book
+        The rules.
+    """
+    known = tuple(sorted({one for one in series if book.wants(one.name)}))
+    chosen = _chosen(_groups(known, book), book)
+    columns: list[Column] = []
+    parts: list[Part] = []
+    moment: list[bool] = []
+    starts: list[int] = []
+    aggregates: dict[Aggregate, list[int]] = {}
+    for _, number, groups in chosen:
+        rule = book.rules[number]
+        for place, (part, members) in enumerate(zip(rule.parts, groups, strict=True)):
+            aggregates.setdefault(part.aggregate, []).append(len(starts))
+            starts.append(len(columns))
+            columns += [(one, number, place) for one in members]
+            parts += [part] * len(members)
+            moment += [rule.formula in (Formula.MEAN, Formula.DEVIATION)] * len(members)
+    marks = [one for one in known if one.name in book.marks]
+    columns += [(one, -1, 0) for one in marks]
+    parts += [Part(one.name, Reading.MARK) for one in marks]
+    moment += [False] * len(marks)
+    columns_of: dict[Series, tuple[int, ...]] = {}
+    for index, (one, _, _) in enumerate(columns):
+        columns_of[one] = (*columns_of.get(one, ()), index)
+    readings = np.array([part.reading for part in parts], np.int64)
+    return Layout(
+        book=book,
+        series=known,
+        columns=tuple(columns),
+        columns_of=columns_of,
+        marks=len(marks),
+        is_value=np.equal(readings, Reading.VALUE),
+        is_rate=np.equal(readings, Reading.RATE),
+        is_moment=np.array(moment, np.bool_),
+        low=np.array([part.low for part in parts], np.float64),
+        high=np.array([part.high for part in parts], np.float64),
+        rate_limit=np.array([part.rate_limit for part in parts], np.float64),
+        starts=np.array(starts, np.int64),
+        aggregates={kind: np.array(terms, np.int64) for kind, terms in aggregates.items()},
+        channels=tuple(channel for channel, _, _ in chosen),
+        formulas=_formulas(chosen, book),
+        minimum=np.array([book.rules[number].minimum for _, number, _ in chosen], np.float64),
+        reference=np.array([book.rules[number].reference for _, number, _ in chosen], np.float64),
+    )
+
+
+def aggregate(signals: Floats, present: Mask, layout: Layout) -> Floats:
+    """Join columns into terms.
+
+    Parameters
+    ----------
+    signals
+        float64 (rows, n): values, rates and changes; NaN where known to be wrong.
+    present
+        bool (rows, n): False where a series is new or has vanished, so that it takes no part.
+    layout
+        Whose columns these are.
+
+    Returns
+    -------
+    Floats
+        float64 (rows, terms); NaN where any present part is NaN, or none is present.
+    """
+    starts, width = layout.starts, len(layout.columns) - layout.marks
+    if not len(starts):
+        return np.zeros((len(signals), 0))
+    signals, present = signals[:, :width], present[:, :width]
+    if len(starts) == width:
+        return np.where(present, signals, np.nan)
+    terms = np.add.reduceat(np.where(present, signals, 0.0), starts, axis=1)
+    counts = np.add.reduceat(present, starts, axis=1, dtype=np.int64)
+    averaged = layout.aggregates.get(Aggregate.MEAN)
+    if averaged is not None:
+        terms[:, averaged] /= np.maximum(counts[:, averaged], 1)
+    for kind, fold, neutral in ((Aggregate.MAX, np.maximum, -np.inf), (Aggregate.MIN, np.minimum, np.inf)):
+        chosen = layout.aggregates.get(kind)
+        if chosen is not None:
+            terms[:, chosen] = fold.reduceat(np.where(present, signals, neutral), starts, axis=1)[:, chosen]
+    return np.where(counts > 0, terms, np.nan)
+
+
+def evaluate(terms: Floats, layout: Layout) -> Floats:
+    """Channel values (rows, c) of terms (rows, terms); NaN where not known or not finite."""
+    values = np.full((len(terms), len(layout.channels)), np.nan)
+    for formula, (channels, parts) in layout.formulas.items():
+        first = terms[:, parts[0]]
+        if formula is Formula.PLAIN:
+            values[:, channels] = first
+        elif formula is Formula.RATIO:
+            values[:, channels] = first / np.maximum(terms[:, parts[1]], layout.minimum[channels])
+        else:
+            counts = terms[:, parts[1]]
+            counts = np.where(counts > 0, counts, np.nan)
+            mean = first / counts
+            if formula is Formula.DEVIATION:
+                spread = terms[:, parts[2]] / counts - (mean - layout.reference[channels]) ** 2
+                mean = np.sqrt(np.maximum(spread, 0.0))
+            values[:, channels] = mean
+    values[~np.isfinite(values)] = np.nan
+    return values

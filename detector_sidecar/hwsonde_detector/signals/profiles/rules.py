@@ -1,0 +1,129 @@
+"""What a profile says, ready for use: which series become which channels, and how."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from enum import IntEnum, StrEnum
+
+from hwsonde_detector.types import Subsystem
+
+
+class Reading(IntEnum):
+    """What of a series is looked at."""
+
+    VALUE = 0  # the sample itself
+    RATE = 1  # increase of a counter a second; a fall is a reset
+    CHANGE = 2  # change of a gauge a second, of either sign
+    MARK = 3  # a value that changes only when the process restarts
+
+
+class Aggregate(StrEnum):
+    """How several series become one number."""
+
+    SUM = "sum"
+    MEAN = "mean"
+    MAX = "max"
+    MIN = "min"
+
+
+class Formula(StrEnum):
+    """How the parts of a channel become its value."""
+
+    PLAIN = "plain"  # part 0
+    RATIO = "ratio"  # part 0 / max(part 1, minimum)
+    MEAN = "mean"  # sum / count
+    DEVIATION = "deviation"  # sqrt(squares / count - (sum / count - reference)^2), parts sum, count, squares
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One selection of series.
+
+    Attributes
+    ----------
+    name
+        Exact name of the series.
+    reading
+        Value, rate or change.
+    only, excluded
+        Pairs of label name and pattern; a series is taken if each pattern of ``only`` matches the whole value (a missing
+        label is empty) and none of ``excluded`` does.
+    aggregate
+        What joins the series that share the channel's labels.
+    low, high
+        Valid range of the raw value; what lies outside is not believed.
+    rate_limit
+        Largest believable rate or change of one series a second.
+    """
+
+    name: str
+    reading: Reading
+    only: tuple[tuple[str, re.Pattern[str]], ...] = ()
+    excluded: tuple[tuple[str, re.Pattern[str]], ...] = ()
+    aggregate: Aggregate = Aggregate.SUM
+    low: float = -float("inf")
+    high: float = float("inf")
+    rate_limit: float = float("inf")
+
+    def takes(self, labels: dict[str, str]) -> bool:
+        """Whether the filters let a series with these labels pass."""
+        return all(pattern.fullmatch(labels.get(label, "")) for label, pattern in self.only) and not any(
+            pattern.fullmatch(labels.get(label, "")) for label, pattern in self.excluded
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A family of channels: one for each combination of the values of the labels ``by``.
+
+    ``minimum`` is the smallest denominator of a ratio (below it the ratio shrinks towards 0 instead of becoming noise),
+    ``reference`` the constant of the squared deviations. The rest is as in `hwsonde_detector.types.Channel`.
+    """
+
+    name: str
+    formula: Formula
+    parts: tuple[Part, ...]
+    by: tuple[str, ...]
+    subsystem: Subsystem
+    floor: float
+    logarithmic: bool = False
+    weight: float = 1.0
+    unit: str = ""
+    device_kind: str | None = None
+    device_label: str | None = None
+    minimum: float = 0.0
+    reference: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How the series of one kind of exporter become channels.
+
+    Attributes
+    ----------
+    name
+        For messages.
+    rules
+        In the order of the file; where two rules give a channel of the same name the first wins.
+    restart
+        Name of a series that changes only when the exporter restarts (its start time); None where there is none.
+    """
+
+    name: str
+    rules: tuple[Rule, ...]
+    restart: str | None = None
+
+    def metric_names(self) -> tuple[str, ...]:
+        """Exact names of all series that the profile needs, ascending, for the selection on the server's side."""
+        names = {part.name for rule in self.rules for part in rule.parts}
+        if self.restart is not None:
+            names.add(self.restart)
+        return tuple(sorted(names))
+
+    def limited_to(self, subsystems: Collection[Subsystem]) -> Profile:
+        """The same profile with the rules of some subsystems only; all of them if none is named."""
+        if not subsystems:
+            return self
+        return replace(self, rules=tuple(rule for rule in self.rules if rule.subsystem in subsystems))

@@ -1,0 +1,254 @@
+"""From one target's raw samples to channel values at its own scrape times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from hwsonde_detector.signals.layout import Column, Layout, aggregate, build_layout, evaluate
+from hwsonde_detector.types import Floats, Mask, Series, Times
+
+NEVER = np.iinfo(np.int64).min
+# The interval is the median of so many differences: five scrapes after a change it has followed.
+_INTERVALS = 9
+# One missed scrape still gives an honest average; what spans more is a gap.
+GAP_INTERVALS = 2.5
+# A series that has been silent for so long (or ten intervals) is forgotten; if it comes back it begins anew.
+FORGET_MS = 300_000
+_FORGET_INTERVALS = 10
+# An exporter's start time may wobble by rounding and by a clock that is being adjusted.
+_MARK_TOLERANCE_S = 0.5
+# A restart shows as at least this many counters, and this part of all that were above zero, falling at once.
+_RESTART_FALLS = 3
+_RESTART_PART = 0.5
+# Rows that are worked on at once, so that an hour of history needs no gigabyte.
+_BLOCK_ROWS = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetState:
+    """What is kept of one target between two batches.
+
+    Attributes
+    ----------
+    layout
+        Its series and channels.
+    last_times, last_values
+        int64 and float64 (n): each column's newest valid sample; `NEVER` where there is none.
+    seen
+        int64 (n): time of each column's newest sample, valid or not.
+    recent
+        int64 (at most 10): its newest scrape times.
+    interval_ms
+        Median of their differences; 0 while there is only one.
+    """
+
+    layout: Layout
+    last_times: Times
+    last_values: Floats
+    seen: Times
+    recent: Times
+    interval_ms: int
+
+    @property
+    def newest_ms(self) -> int:
+        """Time of its newest scrape."""
+        return int(self.recent[-1]) if len(self.recent) else NEVER
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetRows:
+    """Channel values (rows, c) at a target's scrape times, the interval in force at each, and what happened on the way."""
+
+    times: Times
+    intervals: Times
+    values: Floats
+    resets: int = 0
+    rejected: int = 0
+    restarted: bool = False
+
+
+def new_target(layout: Layout) -> TargetState:
+    """A target of which nothing has been seen."""
+    size = len(layout.columns)
+    return TargetState(
+        layout, np.full(size, NEVER), np.full(size, np.nan), np.full(size, NEVER), np.zeros(0, np.int64), 0
+    )
+
+
+def forget_after_ms(interval_ms: int) -> int:
+    """Silence after which a series or a target no longer counts."""
+    return max(FORGET_MS, _FORGET_INTERVALS * interval_ms)
+
+
+def relayout(state: TargetState, series: tuple[Series, ...]) -> TargetState:
+    """The same target with another set of series; columns that stay keep their last samples."""
+    layout = build_layout(series, state.layout.book)
+    places: dict[Column, int] = {column: index for index, column in enumerate(state.layout.columns)}
+    pairs = [(index, places[column]) for index, column in enumerate(layout.columns) if column in places]
+    fresh = new_target(layout)
+    if pairs:
+        new, old = np.array(pairs, np.int64).T
+        fresh.last_times[new] = state.last_times[old]
+        fresh.last_values[new] = state.last_values[old]
+        fresh.seen[new] = state.seen[old]
+    return replace(fresh, recent=state.recent, interval_ms=state.interval_ms)
+
+
+def silent_series(state: TargetState) -> tuple[Series, ...]:
+    """Series that the target no longer gives."""
+    if not len(state.recent):
+        return ()
+    limit = state.newest_ms - forget_after_ms(state.interval_ms)
+    silent = np.flatnonzero((state.seen < limit) & (state.seen != NEVER))
+    return tuple(sorted({state.layout.columns[index][0] for index in silent}))
+
+
+def _intervals(recent: Times, interval: int, times: Times) -> tuple[Times, Times]:
+    """Interval in force at each of the new times (ascending), and the recent times after them.
+
+    Each is the (lower) median of the differences up to it, so that it does not depend on what came later.
+    """
+    kept = recent.tolist()
+    result = []
+    for time in times.tolist():
+        if not kept or time > kept[-1]:
+            kept = [*kept[-_INTERVALS:], time]
+            gaps = sorted(after - before for before, after in pairwise(kept))
+            interval = gaps[(len(gaps) - 1) // 2] if gaps else 0
+        result.append(interval)
+    return np.array(result, np.int64), np.array(kept, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pairs:
+    """Each sample beside the newest valid one before it: (rows, n) arrays."""
+
+    here: Mask
+    valid: Mask
+    paired: Mask
+    elapsed: Times
+    before: Floats
+    values: Floats
+
+
+def _pairs(
+    state: TargetState, times: Times, columns: Times, flat_times: Times, flat_values: Floats, forget: Times
+) -> _Pairs:
+    layout = state.layout
+    shape = (len(times), len(layout.columns))
+    values, here = np.full(shape, np.nan), np.zeros(shape, np.bool_)
+    rows = np.searchsorted(times, flat_times)
+    values[rows, columns], here[rows, columns] = flat_values, True
+    valid = here & np.isfinite(values) & (values >= layout.low) & (values <= layout.high)
+    # Row 0 stands for the state; every other row looks for the newest valid row above it.
+    known = np.vstack([state.last_times != NEVER, valid])
+    index = np.where(known, np.arange(len(known))[:, None], -1)
+    newest = np.maximum.accumulate(index, axis=0)[:-1]
+    paired = valid & (newest >= 0)
+    newest = np.maximum(newest, 0)
+    every_time = np.vstack([state.last_times, np.broadcast_to(times[:, None], shape)])
+    elapsed = times[:, None] - np.where(paired, np.take_along_axis(every_time, newest, 0), times[:, None])
+    # A sample may be older than what the state holds: a series that is new to us, read again further back.
+    paired &= (elapsed > 0) & (elapsed <= forget[:, None])
+    before = np.take_along_axis(np.vstack([state.last_values, values]), newest, 0)
+    return _Pairs(here, valid, paired, elapsed, before, values)
+
+
+def _restarted(pairs: _Pairs, fallen: Mask, layout: Layout) -> bool:
+    marks = layout.marks
+    if marks:
+        moved = np.abs(pairs.values[:, -marks:] - pairs.before[:, -marks:]) > _MARK_TOLERANCE_S
+        if (moved & pairs.paired[:, -marks:]).any():
+            return True
+    candidates = pairs.paired & layout.is_rate & (pairs.before > 0)
+    for chosen in (candidates, candidates & layout.is_moment):
+        falls = (fallen & chosen).sum(axis=1)
+        if ((falls >= _RESTART_FALLS) & (falls >= _RESTART_PART * chosen.sum(axis=1))).any():
+            return True
+    return False
+
+
+def _block(
+    state: TargetState, times: Times, columns: Times, flat_times: Times, flat_values: Floats
+) -> tuple[TargetState, TargetRows]:
+    layout = state.layout
+    intervals, recent = _intervals(state.recent, state.interval_ms, times)
+    forget = np.maximum(FORGET_MS, _FORGET_INTERVALS * intervals)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        pairs = _pairs(state, times, columns, flat_times, flat_values, forget)
+        change = pairs.values - pairs.before
+        rate = change / (pairs.elapsed / 1000.0)
+        compared = pairs.paired & ~layout.is_value
+        fallen = compared & layout.is_rate & (change < 0)
+        beyond = compared & ~fallen & (np.abs(rate) > layout.rate_limit)
+        gap = compared & (intervals > 0)[:, None] & (pairs.elapsed > GAP_INTERVALS * intervals[:, None])
+        wrong = pairs.here & ~pairs.valid
+        signals = np.where(layout.is_value, pairs.values, rate)
+        signals[wrong | fallen | beyond | gap] = np.nan
+        present = np.where(layout.is_value, pairs.here, wrong | compared)
+        values = evaluate(aggregate(signals, present, layout), layout)
+    rows = TargetRows(
+        times, intervals, values, int(fallen.sum()), int(wrong.sum() + beyond.sum()), _restarted(pairs, fallen, layout)
+    )
+    return _after(state, times, pairs, recent, int(intervals[-1])), rows
+
+
+def _after(state: TargetState, times: Times, pairs: _Pairs, recent: Times, interval: int) -> TargetState:
+    rows = np.arange(len(times))[:, None]
+    last = np.where(pairs.valid, rows, -1).max(axis=0)
+    last_times = np.maximum(state.last_times, np.where(last >= 0, times[last], NEVER))
+    newer = (last >= 0) & (last_times != state.last_times)
+    picked = pairs.values[np.maximum(last, 0), np.arange(len(last))]
+    last_values = np.where(newer, picked, state.last_values)
+    last_here = np.where(pairs.here, rows, -1).max(axis=0)
+    seen = np.maximum(state.seen, np.where(last_here >= 0, times[last_here], NEVER))
+    return TargetState(state.layout, last_times, last_values, seen, recent, interval)
+
+
+def ingest(state: TargetState, columns: Times, times: Times, values: Floats) -> tuple[TargetState, TargetRows]:
+    """Take a target's samples.
+
+    Parameters
+    ----------
+    state
+        What the last call returned, or `new_target`.
+    columns
+        int64 (m): column of each sample.
+    times
+        int64 (m): when it was scraped, milliseconds. Samples that were seen before are passed over.
+    values
+        float64 (m).
+
+    Returns
+    -------
+    tuple
+        The new state, and one row for each scrape time with a new sample, ascending.
+    """
+    fresh = times > state.seen[columns]
+    if len(state.recent):
+        # What lies further back than anything is remembered would only count old resets a second time.
+        fresh &= times > state.newest_ms - forget_after_ms(state.interval_ms)
+    columns, times, values = columns[fresh], times[fresh], values[fresh]
+    every = np.unique(times)
+    blocks = []
+    for start in range(0, len(every), _BLOCK_ROWS):
+        chosen = every[start : start + _BLOCK_ROWS]
+        inside = (times >= chosen[0]) & (times <= chosen[-1])
+        state, rows = _block(state, chosen, columns[inside], times[inside], values[inside])
+        blocks.append(rows)
+    if not blocks:
+        none = np.zeros(0, np.int64)
+        return state, TargetRows(none, none, np.zeros((0, len(state.layout.channels))))
+    if len(blocks) == 1:
+        return state, blocks[0]
+    return state, TargetRows(
+        np.concatenate([block.times for block in blocks]),
+        np.concatenate([block.intervals for block in blocks]),
+        np.concatenate([block.values for block in blocks]),
+        sum(block.resets for block in blocks),
+        sum(block.rejected for block in blocks),
+        any(block.restarted for block in blocks),
+    )
