@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsonde_detector.detectors.base import Arrays, Detector
-from hwsonde_detector.errors import StateError
 from hwsonde_detector.types import Floats
 
 # Decades from which surprise grows with the logarithm only: beyond one in a million there is more or less broken, not more or less rare.
@@ -60,17 +59,12 @@ class Tail:
 
         Raises
         ------
-        StateError
+        ValueError
             If something is missing or of the wrong shape.
         """
-        try:
-            knots, surprises, tail = (np.array(arrays[name], np.float64) for name in ("knots", "surprises", "tail"))
-        except (KeyError, ValueError) as error:
-            raise StateError(
-                "the kept calibration does not fit this version: remove the state directory to learn anew"
-            ) from error
+        knots, surprises, tail = (np.array(arrays.get(name, ()), np.float64) for name in ("knots", "surprises", "tail"))
         if knots.shape != surprises.shape or knots.ndim != 1 or len(knots) == 0 or tail.shape != (2,):
-            raise StateError("the kept calibration does not fit this version: remove the state directory to learn anew")
+            raise ValueError("the kept calibration does not fit this version: an array is missing or of another shape")
         return Tail(knots, surprises, float(tail[0]), float(tail[1]))
 
 

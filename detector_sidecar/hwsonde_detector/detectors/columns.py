@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsonde_detector.detectors.base import Arrays
-from hwsonde_detector.errors import StateError
 from hwsonde_detector.types import Floats
 
 # Far beyond any standardised value, and its square times any number of columns is still finite.
@@ -64,10 +63,10 @@ def learned(arrays: Arrays, name: str, dtype: type[np.generic], dimensions: int)
 
     Raises
     ------
-    StateError
+    ValueError
         If it is missing, or of another kind or number of dimensions than this detector writes.
     """
     array = arrays.get(name)
     if array is None or array.dtype != np.dtype(dtype) or array.ndim != dimensions:
-        raise StateError(f"the kept model does not fit this version ({name}): remove the state directory to learn anew")
+        raise ValueError(f"the kept model does not fit this version: {name} is missing or of another shape")
     return np.array(array)

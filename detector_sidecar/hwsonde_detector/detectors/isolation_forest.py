@@ -133,7 +133,7 @@ class IsolationForest:
         }
 
     def restore(self, arrays: Arrays) -> IsolationForest:
-        """Take back what `arrays` gave; raises `hwsonde_detector.errors.StateError` if something is missing."""
+        """Take back what `arrays` gave; raises ValueError if something is missing."""
         self.centre_ = learned(arrays, "centre", np.float64, 1)
         self.column_ = learned(arrays, "column", np.int32, 2)
         self.threshold_ = learned(arrays, "threshold", np.float32, 2)

@@ -121,7 +121,7 @@ class Mahalanobis:
         }
 
     def restore(self, arrays: Arrays) -> Mahalanobis:
-        """Take back what `arrays` gave; raises `hwsonde_detector.errors.StateError` if something is missing."""
+        """Take back what `arrays` gave; raises ValueError if something is missing."""
         self.centre_ = learned(arrays, "centre", np.float64, 1)
         self.scale_ = learned(arrays, "scale", np.float64, 1)
         self.directions_ = learned(arrays, "directions", np.float64, 2)

@@ -72,7 +72,7 @@ class ZScore:
         return {"centre": self.centre_, "scale": self.scale_}
 
     def restore(self, arrays: Arrays) -> ZScore:
-        """Take back what `arrays` gave; raises `hwsonde_detector.errors.StateError` if something is missing."""
+        """Take back what `arrays` gave; raises ValueError if something is missing."""
         self.centre_ = learned(arrays, "centre", np.float64, 1)
         self.scale_ = learned(arrays, "scale", np.float64, 1)
         return self
