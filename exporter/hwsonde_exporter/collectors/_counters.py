@@ -1,0 +1,56 @@
+"""Counters of the kernel that do not behave like counters, made to."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+
+class Held:
+    """Holds a counter that slips back a little; lets a large fall through as the restart that it is.
+
+    ``idle`` and ``iowait`` of /proc/stat are computed anew at each read and slip back by a tick now and then, which
+    ``rate()`` would take for a restart and a jump by the counter's whole value. A CPU that was taken offline and comes
+    back starts again from little: a large fall.
+
+    Parameters
+    ----------
+    limit
+        The largest fall that is held, in the unit of the values.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self._last: dict[Hashable, int] = {}
+
+    def value(self, key: Hashable, value: int) -> int:
+        """Give ``value``, or the last one of ``key`` if ``value`` is a little below it."""
+        last = self._last.get(key, 0)
+        if value < last <= value + self.limit:
+            return last
+        self._last[key] = value
+        return value
+
+
+class SteadySum:
+    """Sum of counters of parts that come and go, which itself never falls.
+
+    When a CPU goes offline its counters vanish from the sum of its package; a plain sum would fall, and ``rate()`` would
+    see a restart. Here the sum only ever grows by what each part has grown. A part that first appears later adds nothing
+    until its next reading, because what it counted before was not counted here.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[Hashable, int] = {}
+        self._total: int | None = None
+
+    def update(self, parts: Mapping[Hashable, int]) -> int:
+        """Take the present value of each part and give the sum."""
+        if self._total is None:
+            self._total = sum(parts.values())
+        else:
+            for key, value in parts.items():
+                # A part that restarted has counted at least its present value since.
+                last = self._last.get(key, value)
+                self._total += value - last if value >= last else value
+        self._last.update(parts)
+        return self._total

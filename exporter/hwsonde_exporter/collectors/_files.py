@@ -1,0 +1,69 @@
+"""How the collectors read what may be missing: one odd file loses its own series, nothing else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hwsonde_exporter import parsing
+from hwsonde_exporter.errors import ReadError
+from hwsonde_exporter.host import Host
+
+
+def read_or_none(host: Host, path: Path | str) -> bytes | None:
+    """Content of a file that is read again and again, or None if it cannot be read."""
+    try:
+        return host.files.read(path)
+    except ReadError:
+        return None
+
+
+def sys_number(host: Host, path: Path | str) -> int | None:
+    """Number in a small sysfs file, or None: missing, unreadable, negative (-1 says "not known") or no number."""
+    try:
+        return parsing.number(host.files.read_once(path).strip())
+    except ReadError:
+        return None
+
+
+def sys_text(host: Host, path: Path | str) -> str:
+    """Line of a small sysfs file, fit for a label; empty if it is missing or cannot be read."""
+    try:
+        return parsing.text(host.files.read_once(path))
+    except ReadError:
+        return ""
+
+
+def entries(path: Path | str) -> list[str]:
+    """Names in a directory that can be shown in a label, sorted; none if it is missing or cannot be read."""
+    try:
+        # Names are wanted, and a Path for each would cost more than the read.
+        return sorted(name for name in os.listdir(path) if name.isprintable())  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def link_name(path: Path | str) -> str:
+    """Last part of a symbolic link's target, or an empty text; how sysfs tells a driver or a bus address."""
+    try:
+        return parsing.text(os.fsencode(os.readlink(path)).rpartition(b"/")[2])  # noqa: PTH115  as above
+    except OSError:
+        return ""
+
+
+def read_net(host: Host, name: str) -> bytes:
+    """Content of a file of the host's network namespace.
+
+    Process 1 is in the host's namespace, so its ``net`` folder is the host's even where the exporter runs in a container
+    with a network of its own. Where /proc/1 is hidden (``hidepid``, a container without the host's processes), the
+    exporter's own ``/proc/net`` is all there is.
+
+    Raises
+    ------
+    ReadError
+        If neither can be read.
+    """
+    try:
+        return host.read_proc("1", "net", name)
+    except ReadError:
+        return host.read_proc("net", name)

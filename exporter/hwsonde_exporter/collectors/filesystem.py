@@ -1,0 +1,235 @@
+"""Filesystems: size, space, inodes, and whether they answer at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, NamedTuple
+
+from hwsonde_exporter import parsing
+from hwsonde_exporter.collectors._files import read_or_none
+from hwsonde_exporter.errors import ReadError
+from hwsonde_exporter.host import Host
+from hwsonde_exporter.metric import Kind, Metric, Sample
+from hwsonde_exporter.registry import register
+
+# Filesystems that hold no files of anybody's, and read-only images, which are full by their nature.
+# fmt: off
+_PSEUDO = frozenset((
+    "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "erofs",
+    "fuse.gvfsd-fuse", "fuse.lxcfs", "fuse.portal", "fuse.snapfuse", "fusectl", "hugetlbfs", "iso9660", "mqueue", "nfsd",
+    "nsfs", "proc", "pstore", "ramfs", "resctrl", "rpc_pipefs", "securityfs", "selinuxfs", "squashfs", "sysfs", "tracefs",
+))
+# fmt: on
+# A container's layers and volumes: many, and each on a filesystem that is reported anyway.
+IGNORED_MOUNTS = (
+    r"/(?:proc|sys|dev/pts|snap|run/(?:user|credentials|netns|docker|containerd|snapd)"
+    r"|var/lib/(?:docker|containers|containerd|kubelet))(?:/.*)?"
+)
+_ESCAPE = re.compile(rb"\\([0-7]{3})")
+_TIMEOUT_SECONDS = 1.0
+_MAX_HANGING = 64
+
+_LABELS = ("mountpoint", "device", "fstype")
+_SOURCE = "/proc/1/mountinfo and statvfs(2) under path.rootfs"
+_gauge = partial(Metric, kind=Kind.GAUGE, subsystem="storage", labels=_LABELS)
+
+SIZE = _gauge(
+    name="hwsonde_storage_filesystem_size_bytes",
+    help="Size of a filesystem.",
+    unit="bytes",
+    source=f"{_SOURCE}: f_blocks x f_frsize",
+)
+AVAILABLE = _gauge(
+    name="hwsonde_storage_filesystem_available_bytes",
+    help="Space of a filesystem open to unprivileged users.",
+    unit="bytes",
+    source=f"{_SOURCE}: f_bavail x f_frsize",
+)
+INODES = _gauge(name="hwsonde_storage_filesystem_inodes", help="Inodes of a filesystem.", source=f"{_SOURCE}: f_files")
+FREE_INODES = _gauge(
+    name="hwsonde_storage_filesystem_free_inodes", help="Free inodes of a filesystem.", source=f"{_SOURCE}: f_ffree"
+)
+READONLY = _gauge(
+    name="hwsonde_storage_filesystem_readonly",
+    help="Whether a filesystem is mounted read-only (1) or not (0).",
+    source="/proc/1/mountinfo: ro among the options of the mount or of the filesystem",
+)
+STUCK = _gauge(
+    name="hwsonde_storage_filesystem_stuck",
+    help="Whether asking a filesystem for its size hangs or fails (1) or not (0).",
+    source=f"{_SOURCE}, which did not come back in time",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One line of mountinfo.
+
+    ``number`` is the device number (``major:minor``) of the filesystem, ``root`` the folder of it that is mounted,
+    ``readonly`` whether the mount or the filesystem is.
+    """
+
+    number: bytes
+    root: bytes
+    mountpoint: bytes
+    fstype: bytes
+    source: bytes
+    readonly: bool
+
+    @property
+    def labels(self) -> tuple[str, str, str]:
+        """Values of the labels of every metric here."""
+        return parsing.text(self.mountpoint), parsing.text(self.source), parsing.text(self.fstype)
+
+
+class Usage(NamedTuple):
+    """What statvfs says, in bytes and inodes."""
+
+    size: int
+    available: int
+    inodes: int
+    free_inodes: int
+
+
+def parse_mountinfo(data: bytes) -> list[Mount]:
+    """Parse /proc/PID/mountinfo; see proc_pid_mountinfo(5)."""
+    mounts = []
+    for line in parsing.lines(data):
+        head, dash, tail = line.partition(b" - ")
+        front, back = head.split(b" "), tail.split(b" ")
+        if not dash or len(front) < 6 or len(back) < 3:
+            continue
+        readonly = b"ro" in front[5].split(b",") or b"ro" in back[2].split(b",")
+        mounts.append(Mount(front[2], _unescape(front[3]), _unescape(front[4]), back[0], _unescape(back[1]), readonly))
+    return mounts
+
+
+def _unescape(field: bytes) -> bytes:
+    return _ESCAPE.sub(lambda match: bytes((int(match.group(1), 8) & 0xFF,)), field)
+
+
+def choose(mounts: Iterable[Mount], ignored: re.Pattern[str]) -> list[Mount]:
+    """Mounts worth reporting: no pseudo filesystem, the uppermost at each mount point, each filesystem once.
+
+    Of several mounts of one filesystem (binds, containers) the one of its root is taken, then the one with the shortest
+    mount point.
+    """
+    visible = {mount.mountpoint: mount for mount in mounts}
+    filesystems: dict[bytes, Mount] = {}
+    for mount in sorted(
+        visible.values(), key=lambda mount: (mount.root != b"/", len(mount.mountpoint), mount.mountpoint)
+    ):
+        layer = mount.fstype == b"overlay" and mount.mountpoint != b"/"
+        name = parsing.text(mount.mountpoint)
+        if layer or parsing.text(mount.fstype) in _PSEUDO or ignored.match(name) or b"\0" in mount.mountpoint:
+            continue
+        filesystems.setdefault(mount.number, mount)
+    # Two mount points may read alike once they are cut to a label's length.
+    return list({mount.labels: mount for mount in filesystems.values()}.values())
+
+
+def statvfs_usage(path: bytes) -> Usage:
+    """Ask a mounted filesystem for its size; may hang for ever where a server is gone."""
+    answer = os.statvfs(path)
+    return Usage(answer.f_blocks * answer.f_frsize, answer.f_bavail * answer.f_frsize, answer.f_files, answer.f_ffree)
+
+
+class _Question(threading.Thread):
+    """One statvfs in a thread of its own, because nothing else can be left behind when it hangs."""
+
+    def __init__(self, ask: Callable[[bytes], Usage], path: bytes) -> None:
+        super().__init__(name="statvfs", daemon=True)
+        self._ask = ask
+        self._path = path
+        self.usage: Usage | None = None
+
+    def run(self) -> None:
+        try:
+            self.usage = self._ask(self._path)
+        except OSError:
+            self.usage = None
+
+
+@register
+class FilesystemCollector:
+    """Size, space and inodes of mounted filesystems, and those that hang.
+
+    The one collector that starts threads: a filesystem whose server is gone hangs every call on it, for hours. Each mount
+    is asked in a thread of its own; one that has not come back is reported as stuck and not asked again until it has.
+    """
+
+    name: ClassVar[str] = "filesystem"
+    help: ClassVar[str] = "Size, space and inodes of filesystems"
+    metrics: ClassVar[tuple[Metric, ...]] = (SIZE, AVAILABLE, INODES, FREE_INODES, READONLY, STUCK)
+    period: ClassVar[float | None] = 15.0
+    enabled: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        host: Host,
+        *,
+        ask: Callable[[bytes], Usage] = statvfs_usage,
+        timeout: float = _TIMEOUT_SECONDS,
+        ignored_mounts: str = IGNORED_MOUNTS,
+    ) -> None:
+        self.host = host
+        self._ask = ask
+        self._timeout = timeout
+        self._ignored = re.compile(rf"(?:{ignored_mounts})\Z")
+        self._hanging: dict[tuple[bytes, bytes], _Question] = {}
+
+    def probe(self) -> None:
+        """Every Linux host has filesystems; what cannot be read shows at the first collection."""
+
+    def collect(self) -> Iterable[Sample]:
+        """Ask every filesystem at once and wait for all of them together, at most the time-out."""
+        self._hanging = {key: question for key, question in self._hanging.items() if question.is_alive()}
+        mounts = choose(parse_mountinfo(self._mountinfo()), self._ignored)
+        questions = {(mount.mountpoint, mount.number): self._question(mount) for mount in mounts}
+        deadline = time.monotonic() + self._timeout
+        for question in questions.values():
+            if question is not None:
+                question.join(max(0.0, deadline - time.monotonic()))
+        samples: list[Sample] = []
+        for mount in mounts:
+            key = (mount.mountpoint, mount.number)
+            question = questions[key]
+            if question is not None and question.is_alive():
+                self._hanging[key] = question
+                question = None
+            samples += _mount_samples(mount, question.usage if question else None)
+        return samples
+
+    def _question(self, mount: Mount) -> _Question | None:
+        """Start asking; None where an earlier question still hangs, or too many do."""
+        if (mount.mountpoint, mount.number) in self._hanging or len(self._hanging) >= _MAX_HANGING:
+            return None
+        root = os.fsencode(self.host.paths.rootfs).rstrip(b"/")
+        question = _Question(self._ask, root + mount.mountpoint)
+        question.start()
+        return question
+
+    def _mountinfo(self) -> bytes:
+        # The mounts of process 1 are the host's; a container's own show through where process 1 is hidden.
+        for process in ("1", "self"):
+            data = read_or_none(self.host, self.host.paths.proc(process, "mountinfo"))
+            if data:
+                return data
+        raise ReadError(f"{self.host.paths.proc('1', 'mountinfo')}: cannot be read; is --path.procfs right?")
+
+
+def _mount_samples(mount: Mount, usage: Usage | None) -> list[Sample]:
+    labels = mount.labels
+    samples = [Sample(READONLY, labels, int(mount.readonly)), Sample(STUCK, labels, int(usage is None))]
+    if usage is not None and usage.size > 0:
+        samples += [Sample(SIZE, labels, usage.size), Sample(AVAILABLE, labels, usage.available)]
+    # Filesystems that make inodes as they need them (btrfs, many network ones) say 0.
+    if usage is not None and usage.inodes > 0:
+        samples += [Sample(INODES, labels, usage.inodes), Sample(FREE_INODES, labels, usage.free_inodes)]
+    return samples
