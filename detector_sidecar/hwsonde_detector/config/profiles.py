@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hwsonde_detector.errors import ConfigError
-
-if TYPE_CHECKING:
-    from hwsonde_detector.signals.profiles import Profile
+from hwsonde_detector.signals.profiles import Profile, parse_profile
 
 _PACKAGE = "hwsonde_detector.signals.profiles"
 
@@ -48,8 +45,6 @@ def load_profiles(names: Sequence[str], directory: Path | None = None) -> tuple[
 
 
 def _load(name: str, directory: Path) -> Profile:
-    from hwsonde_detector.signals.profiles import parse_profile  # noqa: PLC0415
-
     if "/" not in name and not name.endswith((".yaml", ".yml")):
         if name not in shipped_profiles():
             raise ConfigError(

@@ -1,0 +1,199 @@
+"""The command line: run, check-config, replay, capture."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from hwsonde_detector import __version__, logs
+from hwsonde_detector.config import Config, format_duration, load_config, load_profiles, parse_duration
+from hwsonde_detector.config.loading import FLAGS
+from hwsonde_detector.errors import ArchiveError, ConfigError, DetectorError, SourceError
+
+_HELP = {
+    "--web.listen-address": ("HOST:PORT", "where the page and /metrics listen (web.listen)"),
+    "--state.dir": ("DIR", "where models and episodes are kept (state.dir)"),
+    "--source.url": ("URL", "the Prometheus to read (source.url)"),
+    "--log.level": ("LEVEL", "debug, info, warning or error (log.level)"),
+    "--log.format": ("FORM", "logfmt or json (log.format)"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line says; give the exit status (0 good, 2 an error that the operator can mend, 1 a defect)."""
+    options = _parser().parse_args(arguments)
+    logs.set_up()
+    try:
+        return int(options.command(options))
+    except DetectorError as error:
+        for line in str(error).splitlines():
+            _say(f"hwsonde-detector: {line}", sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; the interpreter must not try to flush the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a defect is named on one line, too
+        logs.report(error)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hwsonde-detector",
+        description="Scores the hardware metrics of hosts and says which part is failing.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"hwsonde-detector {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="read, score and publish until it is ended", allow_abbrev=False)
+    _configured(run, FLAGS)
+    run.set_defaults(command=_run)
+
+    check = commands.add_parser(
+        "check-config", help="check a configuration and the profiles it names", allow_abbrev=False
+    )
+    check.add_argument("config_file", metavar="FILE", type=Path)
+    check.set_defaults(command=_check, flags=())
+
+    again = commands.add_parser(
+        "replay", help="score a recorded archive again and print JSON lines", allow_abbrev=False
+    )
+    again.add_argument("archive", metavar="ARCHIVE", type=Path)
+    _configured(again, ("--log.level", "--log.format"))
+    again.set_defaults(command=_replay)
+
+    record = commands.add_parser("capture", help="record the source's answers without scoring them", allow_abbrev=False)
+    record.add_argument("--out", metavar="ARCHIVE", type=Path, required=True, help="file to append to")
+    record.add_argument("--for", dest="length", metavar="DURATION", required=True, help="how long, such as 60s")
+    record.add_argument("--every", metavar="DURATION", help="how often (default: tick, and 1s where that is auto)")
+    _configured(record, ("--source.url", "--log.level", "--log.format"))
+    record.set_defaults(command=_capture)
+    return parser
+
+
+def _configured(parser: argparse.ArgumentParser, flags: Sequence[str] | Mapping[str, object]) -> None:
+    parser.add_argument(
+        "--config.file",
+        dest="config_file",
+        metavar="FILE",
+        type=Path,
+        help="the configuration; without it the defaults hold",
+    )
+    for flag in flags:
+        metavar, text = _HELP[flag]
+        parser.add_argument(flag, dest=flag, metavar=metavar, help=text)
+    parser.set_defaults(flags=tuple(flags))
+
+
+def _load(options: argparse.Namespace) -> Config:
+    given = {flag: getattr(options, flag) for flag in options.flags}
+    config = load_config(options.config_file, {flag: value for flag, value in given.items() if value is not None})
+    logs.set_up(config.log.level, config.log.format)
+    return config
+
+
+def _run(options: argparse.Namespace) -> int:
+    config = _load(options)
+    from hwsonde_detector.service import run  # noqa: PLC0415 - check-config and --version need none of its weight
+
+    return run(config, config_path=options.config_file)
+
+
+def _check(options: argparse.Namespace) -> int:
+    config = _load(options)
+    from hwsonde_detector.connect import metric_names, open_source  # noqa: PLC0415
+
+    profiles = load_profiles(config.profiles, config.origin.directory)
+    source = open_source(config, profiles)
+    try:
+        source.options.credentials.fresh()
+    except SourceError as error:
+        raise ConfigError(f"source: {error}") from None
+    finally:
+        source.close()
+    for key in ("ca_file", "cert_file", "key_file"):
+        path = getattr(config.source.tls, key)
+        if path is not None and not os.access(path, os.R_OK):
+            raise ConfigError(f"source.tls.{key}: {path} cannot be read; check the path and its permissions")
+    tick = config.tick if isinstance(config.tick, str) else format_duration(config.tick)
+    _say(
+        f"ok: {options.config_file}: mode {config.mode}, tick {tick}, hosts named by {', '.join(config.entity_labels)}"
+    )
+    _say(
+        f"  source: {config.source.backend} at {config.source.url}, selector {config.source.selector or '(all targets)'}"
+    )
+    _say(
+        f"  profiles: {', '.join(config.profiles)}, which ask for {len(metric_names(profiles))} metrics by {len(source.selectors)} queries"
+    )
+    _say(
+        f"  detectors: {', '.join(config.detectors.members)}, {config.detectors.agreement} must agree; learning takes {config.learning.calibrated_rows} rows"
+    )
+    return 0
+
+
+def _replay(options: argparse.Namespace) -> int:
+    config = _load(options)
+    from hwsonde_detector.replay import replay  # noqa: PLC0415
+    from hwsonde_detector.sources.archive import ArchiveSource  # noqa: PLC0415
+    from hwsonde_detector.worker import Plan  # noqa: PLC0415
+
+    archive = ArchiveSource(options.archive)
+    plan = Plan(config.settings(), load_profiles(config.profiles, config.origin.directory))
+    for line in replay(archive.records(), plan):
+        sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
+    if archive.warning:
+        _say(f"hwsonde-detector: {archive.warning}", sys.stderr)
+    return 0
+
+
+def _capture(options: argparse.Namespace) -> int:
+    config = _load(options)
+    length, every = _duration("--for", options.length), config.tick if isinstance(config.tick, int) else 1000
+    if options.every is not None:
+        every = _duration("--every", options.every)
+    from hwsonde_detector.capture import capture  # noqa: PLC0415
+    from hwsonde_detector.connect import open_source  # noqa: PLC0415
+    from hwsonde_detector.sources.archive import ArchiveRecorder  # noqa: PLC0415
+
+    source = open_source(config, load_profiles(config.profiles, config.origin.directory))
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    with ArchiveRecorder(options.out, config.archive.max_size) as recorder:
+        done = capture(source, recorder, length, every, lambda: time.time_ns() // 1_000_000, ended.wait)
+        whole = not recorder.stopped
+    source.close()
+    if not done.reads:
+        raise ArchiveError(
+            f"{options.out}: nothing was recorded, all {done.failures} reads failed; check the section source"
+        )
+    _say(f"{options.out}: {done.reads} reads with {done.samples} samples, {done.failures} reads failed")
+    return 0 if whole else 2
+
+
+def _duration(flag: str, text: str) -> int:
+    try:
+        ms = parse_duration(text)
+    except ValueError:
+        ms = 0
+    if ms < 50:
+        raise ConfigError(
+            f"{flag}: {text!r} is not usable; allowed: a duration of at least 50ms, written as 1s, 90s or 5m"
+        )
+    return ms
+
+
+def _say(line: str, stream: TextIO | None = None) -> None:
+    print(line, file=stream or sys.stdout)
