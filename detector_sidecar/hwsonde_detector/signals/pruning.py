@@ -69,7 +69,8 @@ def _moving(values: Floats, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
     high = np.where(known, values, -np.inf).max(axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
         moving: NDArray[np.bool_] = high - low > _CONSTANT * np.maximum(np.abs(low), np.abs(high))
-    return moving & (known.sum(axis=0) > 1)
+    result: NDArray[np.bool_] = moving & (known.sum(axis=0) > 1)
+    return result
 
 
 def _correlations(values: Floats, known: NDArray[np.bool_]) -> NDArray[np.float32]:

@@ -26,6 +26,12 @@ __all__ = ["Profile", "parse_profile"]
 _READINGS = {"counter": Reading.RATE, "gauge": Reading.VALUE, "level": Reading.CHANGE}
 _COUNTER_HIGH = 9.2e18
 _MAX_CHARACTERS = 1 << 20
+# What pydantic calls a tuple or a dictionary has other names in YAML.
+_WANTED = {
+    "tuple_type": "must be a list",
+    "model_type": "must be a mapping of keys",
+    "dict_type": "must be a mapping of keys",
+}
 
 
 def parse_profile(text: str, name: str) -> Profile:
@@ -56,8 +62,8 @@ def parse_profile(text: str, name: str) -> Profile:
     try:
         file = ProfileFile.model_validate(value)
     except ValidationError as error:
-        lines = [_problem(problem, node, name) for problem in error.errors(include_url=False)]
-        raise ConfigError("\n".join(lines)) from error
+        found = sorted(_problem(problem, node) for problem in error.errors(include_url=False))
+        raise ConfigError("\n".join(f"{name}:{line}: {text}" for line, text in found)) from error
     short = re.sub(r"\.ya?ml\Z", "", name.rsplit("/", 1)[-1])
     return Profile(short, tuple(_rules(file)), file.restart)
 
@@ -141,7 +147,8 @@ def _model_at(location: Sequence[int | str]) -> type[BaseModel] | None:
     return model
 
 
-def _problem(problem: ErrorDetails, node: yaml.Node | None, name: str) -> str:
+def _problem(problem: ErrorDetails, node: yaml.Node | None) -> tuple[int, str]:
+    """Line and one line of text for a problem that pydantic found."""
     location = tuple(problem["loc"])
     line, path = _place(node, location)
     kind, message = problem["type"], str(problem["msg"]).removeprefix("Value error, ")
@@ -150,14 +157,16 @@ def _problem(problem: ErrorDetails, node: yaml.Node | None, name: str) -> str:
         allowed = _keys(model) if model is not None else "see the shipped profiles"
         near = difflib.get_close_matches(str(location[-1]), allowed.split(", "), 1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        return f"{name}:{line}: {path}: unknown key{hint}; allowed: {allowed}"
+        return line, f"{path}: unknown key{hint}; allowed: {allowed}"
     if kind == "missing":
-        return f"{name}:{line}: {path}: the key is missing"
+        return line, f"{path}: the key is missing"
+    if kind in _WANTED:
+        return line, f"{path}: {_WANTED[kind]}"
     expected = problem.get("ctx", {}).get("expected")
     if expected is not None:
         allowed = str(expected).replace("'", "").replace(" or ", ", ")
-        return f"{name}:{line}: {path}: {problem['input']!r} is not known; allowed: {allowed}"
-    return f"{name}:{line}: {path or 'file'}: {message[:1].lower()}{message[1:]}"
+        return line, f"{path}: {problem['input']!r} is not known; allowed: {allowed}"
+    return line, f"{path or 'file'}: {message[:1].lower()}{message[1:]}"
 
 
 def _rules(file: ProfileFile) -> Iterator[Rule]:
