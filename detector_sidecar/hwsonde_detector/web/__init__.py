@@ -1,1 +1,1 @@
-"""The detector's own page and its JSON API."""
+"""The page, its JSON interface and /metrics, over HTTP."""

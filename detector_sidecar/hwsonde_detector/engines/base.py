@@ -1,0 +1,29 @@
+"""The contract of an engine: who runs workers, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from hwsonde_detector.types import Outputs, SampleBatch
+from hwsonde_detector.worker import Plan
+
+
+class Engine(Protocol):
+    """Runs `worker.step` for a set of hosts and keeps their state between steps."""
+
+    plan: Plan
+
+    def step(self, batch: SampleBatch, now_ms: int) -> Outputs:
+        """Take the samples of one tick; samples seen before change nothing."""
+
+    def last_row_ms(self) -> int | None:
+        """Time of the newest row of any host; None before the first."""
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Document and arrays for the state on disk."""
+
+    def restore(self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from `snapshot`; raises `hwsonde_detector.errors.StateError` and changes nothing if it does not fit."""

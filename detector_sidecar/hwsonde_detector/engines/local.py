@@ -1,0 +1,55 @@
+"""The engine of one machine: the worker, called in the loop's own thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from hwsonde_detector import worker
+from hwsonde_detector.errors import StateError
+from hwsonde_detector.types import Outputs, SampleBatch
+from hwsonde_detector.worker import Plan, WorkerState
+
+
+class LocalEngine:
+    """Runs the worker for all hosts.
+
+    Parameters
+    ----------
+    plan
+        Settings and profiles. May be replaced between steps by one that shapes models equally.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._state = WorkerState()
+
+    def step(self, batch: SampleBatch, now_ms: int) -> Outputs:
+        """Take the samples of one tick; samples seen before change nothing."""
+        self._state, outputs = worker.step(self._state, batch, now_ms, self.plan)
+        return outputs
+
+    def last_row_ms(self) -> int | None:
+        """Time of the newest row of any host."""
+        return worker.last_row_ms(self._state)
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Document and arrays for the state on disk."""
+        return worker.snapshot(self._state)
+
+    def restore(self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from `snapshot`; on an error the engine is as it was.
+
+        Raises
+        ------
+        StateError
+            If the state does not fit the plan or lacks something.
+        """
+        try:
+            self._state = worker.restore(document, arrays, self.plan)
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+            raise StateError(
+                f"the saved models do not fit this version or these settings ({type(error).__name__}: {error})"
+            ) from error

@@ -1,0 +1,118 @@
+"""What the loop hands to the threads that answer HTTP: one immutable value behind one lock. Pure but for the lock."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from hwsonde_detector.telemetry import Sample
+from hwsonde_detector.types import Entity, Episode, Learning, Score
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A score and when it became known (seconds of the monotonic clock)."""
+
+    arrived: float
+    score: Score
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedHost:
+    """What is known of one entity.
+
+    ``recent`` are the windows of the trailing hold, oldest first; ``hold_s`` is how long a value must stay to be seen by every scrape:
+    the scrape interval and one tick.
+    """
+
+    entity: Entity
+    learning: Learning
+    interval_ms: int | None
+    open_episodes: tuple[Episode, ...] = ()
+    recent: tuple[Held, ...] = ()
+    hold_s: float = 2.0
+
+    def held(self, monotonic: float) -> tuple[Score, ...]:
+        """Scores of the trailing hold; when the newest is older than that it stays for two more holds, and is then withdrawn.
+
+        One late tick must not tear a hole into the graph, and a score that nothing renews must not be repeated for ever.
+        """
+        if not self.recent or monotonic - self.recent[-1].arrived > 3 * self.hold_s:
+            return ()
+        oldest = min(monotonic - self.hold_s, self.recent[-1].arrived)
+        return tuple(held.score for held in self.recent if held.arrived >= oldest)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """How reading goes: ``failing`` since ``since_ms``, with the last error's line; ``waiting`` before the first answer."""
+
+    address: str = ""
+    answered: bool = False
+    failing: bool = False
+    since_ms: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Everything that /metrics, the page and the JSON interface speak from.
+
+    Attributes
+    ----------
+    taken
+        Monotonic seconds of this snapshot; its age says whether the loop still turns.
+    now_ms, started_ms
+        Wall clock of the snapshot and of the start.
+    tick_ms
+        Distance of two turns of the loop.
+    shadow
+        True: episodes are published as what would have paged.
+    hosts
+        In order of entity.
+    past
+        Closed episodes, newest first, bounded.
+    own
+        The detector's own counters.
+    last_sample_ms
+        Newest sample of any series; None before the first.
+    catching_up
+        True while stretches of the past are read.
+    links
+        Names and addresses of other programs, as an operator's browser reaches them.
+    reload_ok, reloaded_ms
+        Whether the last reading of the configuration succeeded, and when the one in force was read.
+    """
+
+    taken: float
+    now_ms: int
+    started_ms: int
+    tick_ms: int = 1000
+    shadow: bool = False
+    source: SourceState = field(default_factory=SourceState)
+    hosts: tuple[PublishedHost, ...] = ()
+    past: tuple[Episode, ...] = ()
+    own: tuple[Sample, ...] = ()
+    last_sample_ms: int | None = None
+    catching_up: bool = False
+    links: tuple[tuple[str, str], ...] = ()
+    reload_ok: bool = True
+    reloaded_ms: int = 0
+
+
+class Noticeboard:
+    """Holds the newest `Published`; written by the loop, read by any thread."""
+
+    def __init__(self, first: Published) -> None:
+        self._lock = threading.Lock()
+        self._current = first
+
+    def put(self, value: Published) -> None:
+        """Replace what is shown."""
+        with self._lock:
+            self._current = value
+
+    def get(self) -> Published:
+        """What was put last."""
+        with self._lock:
+            return self._current

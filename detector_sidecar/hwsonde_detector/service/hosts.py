@@ -1,0 +1,101 @@
+"""What the outputs of steps add up to: hosts with the windows of the trailing hold, and closed episodes. Pure."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+
+from hwsonde_detector.published import Held, PublishedHost
+from hwsonde_detector.types import Entity, EntityReport, Episode, EpisodeEvent, Outputs, Phase
+
+log = logging.getLogger("hwsonde_detector.service")
+
+PAST_EPISODES = 200
+# More windows than this do not end within one hold; a longer answer is a stretch of the past.
+_MOST_HELD = 64
+
+
+class Hosts:
+    """Keeps the newest report of each entity."""
+
+    def __init__(self, past: Iterable[Episode] = ()) -> None:
+        self._reports: dict[Entity, EntityReport] = {}
+        self._recent: dict[Entity, deque[Held]] = {}
+        self._calibrated: set[Entity] = set()
+        self._past: dict[str, Episode] = {episode.identity: episode for episode in islice(past, PAST_EPISODES)}
+
+    def take(self, outputs: Outputs, monotonic: float, tick_ms: int) -> None:
+        """Add what one step said; ``tick_ms`` is the distance of ticks, a part of the hold."""
+        for entity in outputs.gone:
+            self._forget(entity)
+        for report in outputs.reports:
+            self._reports[report.entity] = report
+            recent = self._recent.setdefault(report.entity, deque(maxlen=_MOST_HELD))
+            recent.extend(Held(monotonic, score) for score in report.scores[-_MOST_HELD:])
+            hold_ms = _hold_ms(report, tick_ms)
+            # A stretch of the past arrives at once; only what ended within the hold speaks of now.
+            while len(recent) > 1 and (
+                recent[0].score.end_ms < recent[-1].score.end_ms - hold_ms
+                or (monotonic - recent[0].arrived) * 1000 > hold_ms
+            ):
+                recent.popleft()
+            self._tell_calibrated(report)
+        for event in outputs.events:
+            self._note(event)
+
+    def published(self, tick_ms: int) -> tuple[PublishedHost, ...]:
+        """Every host, in order of entity."""
+        return tuple(
+            PublishedHost(
+                entity,
+                report.learning,
+                report.interval_ms,
+                report.open_episodes,
+                tuple(self._recent[entity]),
+                _hold_ms(report, tick_ms) / 1000,
+            )
+            for entity, report in sorted(self._reports.items())
+        )
+
+    def past(self) -> tuple[Episode, ...]:
+        """Closed episodes, newest first."""
+        return tuple(self._past.values())
+
+    def interval_ms(self) -> int | None:
+        """The shortest scrape interval of any host."""
+        return min((report.interval_ms for report in self._reports.values() if report.interval_ms), default=None)
+
+    def clear(self) -> None:
+        """Forget all hosts (they are learned anew), keep closed episodes."""
+        for entity in list(self._reports):
+            self._forget(entity)
+
+    def _forget(self, entity: Entity) -> None:
+        self._reports.pop(entity, None)
+        self._recent.pop(entity, None)
+        self._calibrated.discard(entity)
+
+    def _tell_calibrated(self, report: EntityReport) -> None:
+        if report.scores and report.scores[-1].calibrated and report.entity not in self._calibrated:
+            self._calibrated.add(report.entity)
+            log.info(
+                "%s: calibrated from %d rows of %d channels",
+                report.entity,
+                report.learning.rows,
+                report.learning.channels,
+            )
+
+    def _note(self, event: EpisodeEvent) -> None:
+        episode = event.episode
+        if event.phase is Phase.OPENED:
+            log.warning("episode opened: %s", episode.title)
+        elif event.phase is Phase.CLOSED:
+            log.info("episode closed: %s peak %.2f", episode.identity, episode.peak)
+            rest = [other for other in self._past.values() if other.identity != episode.identity]
+            self._past = {other.identity: other for other in [episode, *rest][:PAST_EPISODES]}
+
+
+def _hold_ms(report: EntityReport, tick_ms: int) -> int:
+    return (report.interval_ms or tick_ms) + tick_ms

@@ -1,0 +1,268 @@
+"""The loop: read, step, publish, save. One thread; time, samples and disk come in as parameters."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from hwsonde_detector import telemetry
+from hwsonde_detector.clock import Clock
+from hwsonde_detector.errors import SourceError, StateError
+from hwsonde_detector.published import Noticeboard, Published, SourceState
+from hwsonde_detector.service.hosts import Hosts
+from hwsonde_detector.service.pace import Cursor, Pace, Timeline
+from hwsonde_detector.service.parts import Interruptible, Observer, Parts
+from hwsonde_detector.service.recall import read_episode, write_episode
+from hwsonde_detector.service.saving import Saver
+from hwsonde_detector.service.trouble import Trouble
+from hwsonde_detector.sources.base import Read
+from hwsonde_detector.telemetry import Counters
+from hwsonde_detector.types import Outputs, SampleBatch
+
+log = logging.getLogger("hwsonde_detector.service")
+
+
+class Loop:
+    """Turns samples into what is published.
+
+    Parameters
+    ----------
+    parts
+        Source, engine and what else the configuration decides.
+    clock
+        Time.
+    counters
+        The detector's own counters.
+    saver
+        Keeps the state on disk.
+    observers
+        Told of the outputs of every step, in this thread.
+    interruptible
+        Wraps each read, so that a signal may end it.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        clock: Clock,
+        counters: Counters,
+        saver: Saver,
+        *,
+        observers: Sequence[Observer] = (),
+        interruptible: Interruptible = nullcontext,
+    ) -> None:
+        self.parts = parts
+        self.counters = counters
+        self.saver = saver
+        self.reload_ok = True
+        self._clock = clock
+        self._observers = observers
+        self._interruptible = interruptible
+        self._hosts = Hosts()
+        self._pace = Pace(parts.fixed_ms)
+        self._timeline = Timeline()
+        self._source = Trouble("source", "answers again")
+        self._defect = Trouble("step", "works again")
+        self._answered = False
+        self._behind = False
+        self._newest_ms: int | None = None
+        self._started_ms = self.reloaded_ms = clock.now_ms()
+        self._cursor = Cursor(self._started_ms - parts.history_ms, parts.longest_ms)
+        self.board = Noticeboard(self._published())
+
+    def resume(self) -> None:
+        """Continue from the state on disk, where there is one that fits."""
+        saved = self.saver.load()
+        if saved is None:
+            return
+        document, arrays = saved
+        try:
+            own = document["service"]
+            self._hosts = Hosts(read_episode(part) for part in own["past"])
+            self._pace.interval_ms = int(own["interval_ms"])
+            self.parts.engine.restore(document["engine"], arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            log.warning(
+                "state: what was saved lacks something (%s: %s); learning starts anew", type(error).__name__, error
+            )
+        except StateError as error:
+            log.warning("state: %s; learning starts anew", error)
+        else:
+            self._rewind()
+
+    def adopt(self, parts: Parts, *, keep_models: bool) -> None:
+        """Go on with another configuration; without ``keep_models`` every host is learned anew from the past."""
+        old, self.parts = self.parts, parts
+        if old.source is not parts.source:
+            old.source.close()
+            self._answered = False
+        if old.recorder is not None and old.recorder is not parts.recorder:
+            old.recorder.close()
+        self._pace = Pace(parts.fixed_ms, self._pace.interval_ms)
+        self._cursor = Cursor(self._cursor.position_ms, parts.longest_ms)
+        if not keep_models:
+            self._hosts.clear()
+            self._cursor = Cursor(self._clock.now_ms() - parts.history_ms, parts.longest_ms)
+
+    def turn(self) -> float:
+        """Read and score once; give the seconds to wait before the next turn."""
+        monotonic = self._clock.monotonic()
+        now_ms, jump_ms = self._timeline.now_ms(self._clock.now_ms(), monotonic)
+        if jump_ms:
+            log.warning(
+                "the clock went back by %.1f s; reading goes on from the newest sample, nothing is scored twice",
+                jump_ms / 1000,
+            )
+            self._pace.rest()
+        self.counters.add(telemetry.TICKS)
+        self._cursor.forget_before(now_ms - max(self.parts.history_ms, self._pace.interval_ms))
+        since_ms, until_ms = self._cursor.span(now_ms, self._pace.interval_ms)
+        self._tell_behind(now_ms - since_ms, behind=until_ms < now_ms)
+        read = self._read(since_ms, until_ms)
+        if read is None:
+            self._cursor.shrink()
+            self._pace.rest()
+            self.publish()
+            return self._source.pause(self._pace.tick_ms / 1000)
+        outputs = self._step(read, until_ms)
+        self._cursor.advance(read.batch, since_ms, until_ms, behind=self._behind)
+        self._take(outputs, read.batch)
+        self.publish()
+        self._save_if_due(at_once=bool(outputs.events))
+        if self._behind:
+            self._pace.rest()
+            return 0.0
+        self._pace.observe(self._newest_ms, self._hosts.interval_ms(), now_ms)
+        return self._wait()
+
+    def publish(self) -> None:
+        """Put what is known on the board."""
+        self.board.put(self._published())
+
+    def save(self) -> None:
+        """Write models and episodes to disk now."""
+        engine, arrays = self.parts.engine.snapshot()
+        document: dict[str, Any] = {
+            "engine": engine,
+            "service": {
+                "past": [write_episode(episode) for episode in self._hosts.past()],
+                "interval_ms": self._pace.interval_ms,
+            },
+        }
+        self.saver.save(document, arrays, self._clock.now_ms(), self._clock.monotonic())
+
+    def close(self) -> None:
+        """Save, and give back what the configuration opened."""
+        self.save()
+        self.parts.source.close()
+        if self.parts.recorder is not None:
+            self.parts.recorder.close()
+
+    def _read(self, since_ms: int, until_ms: int) -> Read | None:
+        began = self._clock.monotonic()
+        try:
+            with self._interruptible():
+                read = self.parts.source.read(since_ms, until_ms)
+        except SourceError as error:
+            self._failed(error.reason, str(error))
+            return None
+        except Exception as error:  # noqa: BLE001 - a defect in a source must not end the service; it is named and counted
+            self._failed("defect", f"{type(error).__name__} while reading, a defect of the detector: {error}")
+            return None
+        finally:
+            self.counters.observe(telemetry.READ_SECONDS, self._clock.monotonic() - began)
+        self._source.worked(self._clock.now_ms(), self._clock.monotonic())
+        self._answered = True
+        self.counters.add(telemetry.READS)
+        self.counters.add(telemetry.READ_SAMPLES, read.batch.times.size)
+        if self.parts.recorder is not None:
+            self.parts.recorder.record(until_ms, read)
+        return read
+
+    def _failed(self, reason: str, message: str) -> None:
+        self.counters.add(telemetry.READ_ERRORS, 1, reason)
+        self._source.failed(message, self._clock.now_ms(), self._clock.monotonic())
+
+    def _step(self, read: Read, now_ms: int) -> Outputs:
+        began = self._clock.monotonic()
+        try:
+            outputs = self.parts.engine.step(read.batch, now_ms)
+        except Exception as error:
+            self.counters.add(telemetry.STEP_ERRORS)
+            self._defect.failed(
+                f"{type(error).__name__} while scoring, a defect of the detector: {error}",
+                self._clock.now_ms(),
+                self._clock.monotonic(),
+            )
+            log.debug("step failed", exc_info=True)
+            return Outputs()
+        self._defect.worked(self._clock.now_ms(), self._clock.monotonic())
+        self.counters.observe(telemetry.STEP_SECONDS, self._clock.monotonic() - began)
+        return outputs
+
+    def _take(self, outputs: Outputs, batch: SampleBatch) -> None:
+        monotonic = self._clock.monotonic()
+        if batch.times.size:
+            newest = int(batch.times.max())
+            self._newest_ms = newest if self._newest_ms is None else max(self._newest_ms, newest)
+            self._timeline.observe(newest, monotonic)
+        self._hosts.take(outputs, monotonic, self._pace.tick_ms)
+        for report in outputs.reports:
+            self.counters.add(telemetry.WINDOWS_SCORED, len(report.scores))
+            for reason, count in report.skipped.items():
+                family = telemetry.VALUES_DROPPED if reason in telemetry.DROP_REASONS else telemetry.WINDOWS_SKIPPED
+                self.counters.add(family, count, reason)
+        for event in outputs.events:
+            if event.phase == "opened":
+                self.counters.add(telemetry.EPISODES, 1, str(event.episode.subsystem))
+        for observe in self._observers:
+            observe(outputs)
+
+    def _wait(self) -> float:
+        now_ms, _ = self._timeline.now_ms(self._clock.now_ms(), self._clock.monotonic())
+        due_ms, skipped = self._pace.plan(now_ms)
+        self.counters.add(telemetry.LATE_TICKS, skipped)
+        # Bounded, because a clock that is set while we plan must not put the loop to sleep.
+        return min(max((due_ms - now_ms) / 1000, 0.0), 2.0 * self._pace.tick_ms / 1000)
+
+    def _save_if_due(self, *, at_once: bool) -> None:
+        if at_once or self.saver.due(self._clock.monotonic()):
+            self.save()
+
+    def _rewind(self) -> None:
+        """Begin a few intervals before the last row: rates need the samples before it."""
+        last = self.parts.engine.last_row_ms()
+        if last is not None:
+            self._cursor.position_ms = last - 2 * self._pace.interval_ms
+            log.info(
+                "state: %s; reading goes on from %.0f s ago", "models are back", (self._clock.now_ms() - last) / 1000
+            )
+
+    def _tell_behind(self, span_ms: int, *, behind: bool) -> None:
+        if behind and not self._behind:
+            log.info("catching up: the last %.0f s are read first", span_ms / 1000)
+        elif self._behind and not behind:
+            log.info("caught up: %d windows scored so far", self.counters.value(telemetry.WINDOWS_SCORED))
+        self._behind = behind
+
+    def _published(self) -> Published:
+        return Published(
+            taken=self._clock.monotonic(),
+            now_ms=self._clock.now_ms(),
+            started_ms=self._started_ms,
+            tick_ms=self._pace.tick_ms,
+            shadow=self.parts.shadow,
+            source=SourceState(
+                self.parts.address, self._answered, self._source.failing, self._source.since_ms, self._source.message
+            ),
+            hosts=self._hosts.published(self._pace.tick_ms),
+            past=self._hosts.past(),
+            own=self.counters.samples(),
+            last_sample_ms=self._newest_ms,
+            catching_up=self._behind,
+            links=self.parts.links,
+            reload_ok=self.reload_ok,
+            reloaded_ms=self.reloaded_ms,
+        )

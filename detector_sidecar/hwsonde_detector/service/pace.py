@@ -1,0 +1,161 @@
+"""When to read next, what stretch to read, and what time it is where the data live. Pure: clocks and answers are passed in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hwsonde_detector.types import SampleBatch
+
+
+@dataclass(slots=True)
+class Pace:
+    """Aims each tick just after the scrape that it waits for.
+
+    Parameters
+    ----------
+    fixed_ms
+        Distance of ticks; None follows the scrape.
+
+    Notes
+    -----
+    Following: the next scrape is expected one interval after the newest sample. A sample can be read only when its scrape is over and
+    stored, so the tick comes ``margin_ms`` later. A read that finds nothing new is repeated twice at short distance; if that finds the sample, it
+    came late and the margin grows to what was needed, otherwise the target is silent and the margin stays. With several
+    targets at different phases the newest one sets the pace and the others wait for less than an interval.
+    """
+
+    MARGIN_MS: ClassVar[float] = 120.0
+    RETRIES: ClassVar[int] = 2
+
+    fixed_ms: int | None = None
+    interval_ms: int = 1000
+    margin_ms: float = 120.0
+    _newest_ms: int | None = None
+    _planned_ms: float | None = None
+    _retries: int = 0
+    _silent: int = 0
+
+    @property
+    def tick_ms(self) -> int:
+        """Distance of two ticks."""
+        return self.fixed_ms or self.interval_ms
+
+    def observe(self, newest_ms: int | None, interval_ms: int | None, asked_ms: int) -> None:
+        """Learn from a read at ``asked_ms`` whose newest sample is ``newest_ms``."""
+        self.interval_ms = interval_ms or self.interval_ms
+        found = newest_ms is not None and (self._newest_ms is None or newest_ms > self._newest_ms)
+        if found and newest_ms is not None:
+            if self._retries:
+                self.margin_ms = min(max(self.margin_ms, float(asked_ms - newest_ms)), self.interval_ms / 2, 2000.0)
+            else:
+                self.margin_ms = max(self.MARGIN_MS, self.margin_ms * 0.99)
+            self._newest_ms, self._retries, self._silent = newest_ms, 0, 0
+        elif self._retries < self.RETRIES and self._silent < self.RETRIES:
+            self._retries += 1
+        else:
+            self._retries, self._silent = 0, self._silent + 1
+
+    def rest(self) -> None:
+        """Forget what was planned: the time that passes now is not lateness (a back-off, a catch-up)."""
+        self._planned_ms = None
+
+    def plan(self, now_ms: int) -> tuple[float, int]:
+        """Time of the next tick, later than ``now_ms``, and how many due ticks are skipped because the last one took so long."""
+        if self.fixed_ms is not None:
+            origin, step = self._planned_ms if self._planned_ms is not None else now_ms, float(self.fixed_ms)
+        elif self._newest_ms is None:
+            origin, step = now_ms, float(self.interval_ms)
+        else:
+            origin, step = self._newest_ms + self.margin_ms, float(self.interval_ms)
+            if self._retries:
+                return now_ms + min(max(self.interval_ms / 10, 100.0), 1000.0), 0
+        due = origin + step * max(1, math.floor((now_ms - origin) / step) + 1)
+        # A moved clock is no late tick.
+        between = (due - self._planned_ms) / step if self._planned_ms is not None else 1.0
+        skipped = max(0, round(between) - 1) if between < 3600 else 0
+        self._planned_ms = due
+        return due, skipped
+
+
+@dataclass(slots=True)
+class Cursor:
+    """Which stretch of time the next read asks for.
+
+    Parameters
+    ----------
+    position_ms
+        All samples up to here were seen.
+    longest_ms
+        Bound of one read.
+    samples
+        About how many samples one answer should hold: a long catch-up is split accordingly.
+    """
+
+    position_ms: int
+    longest_ms: int
+    samples: int = 500_000
+    _stretch_ms: float = 60_000.0
+
+    def span(self, now_ms: int, interval_ms: int) -> tuple[int, int]:
+        """``(since, until)`` of the next read; ``until`` is before ``now_ms`` while catching up.
+
+        Reads overlap by an interval and a second: a target whose scrape takes long is stored after others that began later.
+        """
+        overlap = interval_ms + 1000
+        since = min(self.position_ms, now_ms) - overlap
+        stretch = min(self.longest_ms, max(self._stretch_ms, 3.0 * overlap))
+        until = now_ms if now_ms - since <= stretch else since + int(stretch)
+        return since, until
+
+    def forget_before(self, oldest_ms: int) -> None:
+        """Give up what lies before: nobody wants to wait for it any more."""
+        self.position_ms = max(self.position_ms, oldest_ms)
+
+    def shrink(self) -> None:
+        """Ask for less at once: the last read failed, perhaps because its answer was too large."""
+        self._stretch_ms = max(self._stretch_ms / 2, 1000.0)
+
+    def advance(self, batch: SampleBatch, since_ms: int, until_ms: int, *, behind: bool) -> None:
+        """Move on after the answer to ``(since_ms, until_ms]``; ``behind`` says that it was a stretch of the past."""
+        if batch.times.size:
+            self.position_ms = max(self.position_ms, int(batch.times.max()))
+            per_ms = batch.times.size / max(until_ms - since_ms, 1)
+            self._stretch_ms = min(max(self.samples / per_ms, 10_000.0), float(self.longest_ms))
+        elif behind:
+            self._stretch_ms = float(self.longest_ms)
+        if behind:
+            self.position_ms = max(self.position_ms, until_ms)
+
+
+@dataclass(slots=True)
+class Timeline:
+    """The time to ask the source for: the wall clock, but never back.
+
+    After the clock jumped back the data's own time goes on with the monotonic clock from the newest sample, for at most ``ahead_ms``:
+    a source elsewhere still has new samples there, and a source on this machine gets none before the clock has caught up.
+    """
+
+    ahead_ms: int = 240_000
+    _wall_ms: int | None = None
+    _monotonic: float = 0.0
+    _newest_ms: int | None = None
+    _newest_at: float = 0.0
+
+    def now_ms(self, wall_ms: int, monotonic: float) -> tuple[int, int]:
+        """``(time, jump)``: by how many ms the wall clock went back since the last call, 0 for less than a second."""
+        jump = 0
+        if self._wall_ms is not None:
+            expected = self._wall_ms + (monotonic - self._monotonic) * 1000
+            jump = int(expected - wall_ms) if expected - wall_ms > 1000 and wall_ms < self._wall_ms else 0
+        self._wall_ms, self._monotonic = wall_ms, monotonic
+        if self._newest_ms is None:
+            return wall_ms, jump
+        elapsed = int((monotonic - self._newest_at) * 1000)
+        return max(wall_ms, self._newest_ms + min(elapsed, self.ahead_ms)), jump
+
+    def observe(self, newest_ms: int, monotonic: float) -> None:
+        """A sample of this time was read."""
+        if self._newest_ms is None or newest_ms > self._newest_ms:
+            self._newest_ms, self._newest_at = newest_ms, monotonic

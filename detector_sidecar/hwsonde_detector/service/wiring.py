@@ -1,0 +1,94 @@
+"""Configuration -> the parts that the loop uses, and what of the old ones stays when it changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit, urlunsplit
+
+from hwsonde_detector.config import Config, load_profiles
+from hwsonde_detector.connect import open_recorder, open_source
+from hwsonde_detector.engines.local import LocalEngine
+from hwsonde_detector.service.parts import Parts
+from hwsonde_detector.settings import EpisodeSettings
+from hwsonde_detector.worker import Plan
+from hwsonde_detector.writers.exposition import check_entity_labels
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Parts of a new configuration; ``keep_models`` says that what was learned still fits."""
+
+    parts: Parts
+    keep_models: bool
+
+
+def build(config: Config) -> Parts:
+    """Everything anew.
+
+    Raises
+    ------
+    ConfigError, ArchiveError
+        One line a problem.
+    """
+    plan = make_plan(config)
+    parts = Parts(open_source(config, plan.profiles), LocalEngine(plan))
+    _simple(parts, config)
+    parts.recorder = open_recorder(config)
+    return parts
+
+
+def rebuild(config: Config, old: Parts, before: Config) -> Change:
+    """Parts of a changed configuration, with the old source, engine and recorder where nothing changed for them.
+
+    Models are kept while the settings that shape them are the same: rules of episodes do not, everything else does.
+
+    Raises
+    ------
+    ConfigError, ArchiveError
+        One line a problem; the old parts are untouched.
+    """
+    plan = make_plan(config)
+    keep = shape(plan) == shape(old.engine.plan)
+    same_source = config.source == before.source and plan.profiles == old.engine.plan.profiles
+    source = old.source if same_source else open_source(config, plan.profiles)
+    recorder = old.recorder if config.archive == before.archive else open_recorder(config)
+    parts = Parts(source, old.engine if keep else LocalEngine(plan), recorder=recorder)
+    _simple(parts, config)
+    return Change(parts, keep)
+
+
+def make_plan(config: Config) -> Plan:
+    """Settings and profiles.
+
+    Raises
+    ------
+    ConfigError
+        A profile is wrong, or an entity label is one that the detector's own series carry.
+    """
+    check_entity_labels(config.entity_labels)
+    return Plan(config.settings(), load_profiles(config.profiles, config.origin.directory))
+
+
+def shape(plan: Plan) -> Plan:
+    """The part of a plan that models depend on."""
+    return replace(plan, settings=replace(plan.settings, episodes=EpisodeSettings(risk=plan.settings.episodes.risk)))
+
+
+def _simple(parts: Parts, config: Config) -> None:
+    parts.address = without_credentials(config.source.url)
+    parts.fixed_ms = None if config.tick == "auto" else config.tick
+    parts.longest_ms = config.source.max_range
+    parts.history_ms = config.source.history
+    parts.shadow = config.mode == "shadow"
+    links = {
+        "prometheus": config.links.prometheus or parts.address,
+        "grafana": config.links.grafana,
+        "alertmanager": config.links.alertmanager,
+    }
+    parts.links = tuple((name, url) for name, url in links.items() if url)
+
+
+def without_credentials(url: str) -> str:
+    """The address without user and password, as it may be shown."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

@@ -1,0 +1,34 @@
+// Numbers and times as people write them.
+const STEPS = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+const SYMBOLS = { bytes: "B", "bytes/s": "B/s", hertz: "Hz" };
+
+export function score(value) {
+  return value >= 100 ? value.toFixed(0) : value.toFixed(2);
+}
+
+export function quantity(value, unit) {
+  if (unit === "ratio") return `${Number((value * 100).toPrecision(3))} %`;
+  const symbol = SYMBOLS[unit] ?? unit;
+  for (const [step, prefix] of STEPS) {
+    if (Math.abs(value) >= step) {
+      const number = Number((value / step).toPrecision(3));
+      return unit in SYMBOLS ? `${number} ${prefix}${symbol}` : `${number}${prefix} ${symbol}`.trim();
+    }
+  }
+  return `${Number(value.toPrecision(3))} ${symbol}`.trim();
+}
+
+export function duration(ms) {
+  const seconds = Math.max(0, ms / 1000);
+  if (seconds < 10) return `${Number(seconds.toFixed(1))} s`;
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
+}
+
+export function ago(ms) {
+  return `${duration(ms)} ago`;
+}
+
+export function clock(ms) {
+  return new Date(ms).toLocaleTimeString([], { hour12: false });
+}
