@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from os.path import exists
 from typing import ClassVar
 
 from hwsonde_exporter import parsing
-from hwsonde_exporter.collectors._files import read_net, sys_number, sys_text
+from hwsonde_exporter.collectors._files import link_name, read_net, sys_number, sys_text
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -203,7 +202,7 @@ class NetworkCollector:
         for label, columns in self._devices(read_net(self.host, "dev")).items():
             samples += self._link_samples(label)
             # Of a virtual device that nothing ever used, the link state says all; zeros of a real one say that it is well.
-            if all(token == b"0" for token in columns) and not exists(f"{self._sys}/{label}/device"):
+            if all(token == b"0" for token in columns) and not link_name(f"{self._sys}/{label}/device"):
                 continue
             for column, metric, direction in _COLUMNS:
                 value = parsing.number(columns[column]) if column < len(columns) else None
