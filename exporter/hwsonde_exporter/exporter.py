@@ -1,0 +1,153 @@
+"""The exporter as a whole: runner, sampler and its own metrics behind one call."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from hwsonde_exporter.cell import Clocks
+from hwsonde_exporter.exposition import Block, Shape, block_of
+from hwsonde_exporter.host import Host, Paths
+from hwsonde_exporter.registry import Collector, FastSource
+from hwsonde_exporter.runner import Runner, RunnerSettings
+from hwsonde_exporter.sampler import Sampler
+from hwsonde_exporter.self_metrics import NAME, ScrapeCounts, own_samples, read_process
+from hwsonde_exporter.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class ExporterSettings:
+    """What may be configured while the exporter runs: see `RunnerSettings`; ``hertz`` is the sampler's rate, 0 for none."""
+
+    runner: RunnerSettings
+    hertz: float = 10.0
+
+
+class Exporter:
+    """Answers scrapes.
+
+    Parameters
+    ----------
+    kinds
+        Collector classes by name.
+    paths
+        Where the host's kernel files are.
+    settings
+        See `ExporterSettings`.
+    clocks
+        Where time comes from.
+    """
+
+    def __init__(
+        self, kinds: Mapping[str, type[Collector]], paths: Paths, settings: ExporterSettings, clocks: Clocks
+    ) -> None:
+        self._kinds = dict(kinds)
+        self._paths = paths
+        self._clocks = clocks
+        self._started = clocks.wall()
+        self._settings = settings
+        self._runner = Runner(kinds, self._new_host, settings.runner, clocks)
+        self._sampler = Sampler(self._fast_sources(settings), settings.hertz, clocks.monotonic, self._runner.usable)
+        self._lock = threading.Lock()
+        self._answered = self._refused = 0
+        self._seconds = 0.0
+        self._own_shape: Shape | None = None
+        self.reload_success = True
+        self.ready = False
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name that a scrape may ask for."""
+        return self._runner.names | {NAME}
+
+    @property
+    def enabled(self) -> frozenset[str]:
+        """The names that a scrape gets if it does not say."""
+        return self._runner.enabled | {NAME}
+
+    def start(self) -> None:
+        """Start sampling and the background collectors; returns when the first readings are in or have timed out."""
+        # The sampler asks the probes' findings, so these come first.
+        self._runner.start()
+        self._sampler.start()
+        self.ready = True
+
+    def stop(self) -> None:
+        """End all threads as soon as each can; returns at once."""
+        self.ready = False
+        self._sampler.stop()
+        self._runner.stop()
+
+    def settle(self, timeout: float) -> None:
+        """Wait until each background collector has run once, for ``timeout`` seconds at most."""
+        self._runner.settle(timeout)
+
+    def configure(self, settings: ExporterSettings) -> None:
+        """Take over new settings and probe every collector again."""
+        if settings != self._settings:
+            self._settings = settings
+            self._runner.configure(settings.runner)
+            self._sampler.configure(self._fast_sources(settings), settings.hertz)
+        self._runner.probe_again()
+
+    def scrape(self, names: Collection[str] | None = None, timeout: float | None = None) -> list[Block]:
+        """Everything that is known now.
+
+        Parameters
+        ----------
+        names
+            Collectors to give, with `hwsonde_exporter.self_metrics.NAME` for the exporter's own; None means all.
+        timeout
+            Seconds to wait for collectors; None means as configured.
+        """
+        began = self._clocks.monotonic()
+        blocks = self._runner.collect(names, timeout)
+        moments = self._sampler.blocks(names)
+        answer = [
+            block for name in sorted({*blocks, *moments}) for block in (blocks.get(name), moments.get(name)) if block
+        ]
+        if names is None or NAME in names:
+            answer.append(self._own_block())
+        with self._lock:
+            self._answered += 1
+            self._seconds += self._clocks.monotonic() - began
+        return answer
+
+    def refused(self) -> None:
+        """Count a scrape that was refused."""
+        with self._lock:
+            self._refused += 1
+
+    def states(self) -> list[State]:
+        """State of every collector, in order of name."""
+        return self._runner.states()
+
+    def _own_block(self) -> Block:
+        with self._lock:
+            scrapes = ScrapeCounts(self._answered, self._refused, self._seconds)
+        samples = own_samples(
+            self._runner.states(),
+            scrapes,
+            self._sampler.counts() if self._settings.hertz > 0 else None,
+            read_process(self._started),
+            reload_success=self.reload_success,
+        )
+        block = block_of(samples, self._own_shape)
+        self._own_shape = block.shape
+        return block
+
+    def _new_host(self) -> Host:
+        return Host(self._paths)
+
+    def _fast_sources(self, settings: ExporterSettings) -> dict[str, tuple[type[FastSource], Callable[[], FastSource]]]:
+        found = {}
+        for name in settings.runner.enabled:
+            kind = self._kinds[name]
+            if hasattr(kind, "observe") and hasattr(kind, "quantities"):
+                found[name] = (cast("type[FastSource]", kind), self._observer_maker(kind))
+        return found
+
+    def _observer_maker(self, kind: type[Collector]) -> Callable[[], FastSource]:
+        return lambda: cast("FastSource", kind(self._new_host()))

@@ -1,0 +1,303 @@
+"""Samples to text, by a template that is made once for each shape.
+
+The shape of a collector's answer (which series, in which order) hardly ever changes from one scrape to the next; only the
+values do. So the text around the values is made once, kept as one %-template, and filled for each scrape. Everything that
+costs (escaping, grouping by family, finding duplicates) happens when the shape changes and never otherwise.
+
+Formats: the text format 0.0.4 and OpenMetrics 1.0.0, as specified at
+https://prometheus.io/docs/instrumenting/exposition_formats/ and https://prometheus.io/docs/specs/om/open_metrics_spec/.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from math import isfinite, isnan
+from operator import itemgetter
+from typing import cast
+
+from hwsonde_exporter.metric import Kind, Metric, Sample
+
+Labels = tuple[str, ...]
+Values = tuple[float, ...]
+
+_END_OF_OPENMETRICS = b"# EOF\n"
+_LABEL_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_HELP_ESCAPES = {
+    # The text format leaves quotes in a help text as they are, OpenMetrics escapes them like those of a label value.
+    "text": str.maketrans({"\\": r"\\", "\n": r"\n"}),
+    "openmetrics": _LABEL_ESCAPES,
+}
+
+
+class Format(Enum):
+    """The exposition formats that are spoken; the value is the content type."""
+
+    TEXT = "text/plain; version=0.0.4; charset=utf-8"
+    OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+class _Token(str):
+    """A value that is printed as it stands; lets NaN and infinities pass through ``%r``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Give the text itself, without quotes."""
+        return str(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The identity of a sequence of samples, with the templates that print it.
+
+    Attributes
+    ----------
+    metrics, labels, suffixes
+        n entries each, in the order in which the samples came.
+    size
+        Number of series that are printed: n less those that are dropped.
+    dropped
+        Number of samples that are not printed, by reason: ``duplicate`` (the series came before; the first one counts),
+        ``undeclared`` (a metric, suffix or number of labels that is not the collector's), ``limit``.
+    """
+
+    metrics: tuple[Metric, ...]
+    labels: tuple[Labels, ...]
+    suffixes: tuple[str, ...]
+    size: int
+    dropped: Mapping[str, int]
+    _order: tuple[int, ...] = field(repr=False)
+    _select: Callable[[Values], Values] | None = field(repr=False)
+    _templates: dict[Format, str] = field(repr=False)
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Which of the n samples are printed, in the order of printing."""
+        return self._order
+
+    def matches(self, metrics: tuple[Metric, ...], labels: tuple[Labels, ...], suffixes: tuple[str, ...]) -> bool:
+        """Whether samples of these identities have this shape."""
+        return metrics == self.metrics and labels == self.labels and suffixes == self.suffixes
+
+    def fill(self, values: Values, form: Format) -> bytes:
+        """Text of all series with their n ``values``."""
+        chosen = values if self._select is None else self._select(values)
+        return (self._templates[form] % _printable(chosen)).encode()
+
+
+@dataclass(slots=True)
+class Block:
+    """Samples of one collector: a shape and the n values that fill it. Its text is made at most once a format."""
+
+    shape: Shape
+    values: Values
+    _texts: dict[Format, bytes] = field(default_factory=dict, repr=False)
+
+    def text(self, form: Format) -> bytes:
+        """Exposition text, families contiguous, each with its HELP and TYPE."""
+        text = self._texts.get(form)
+        if text is None:
+            text = self._texts[form] = self.shape.fill(self.values, form)
+        return text
+
+    @property
+    def samples(self) -> list[Sample]:
+        """The samples that are printed, in that order."""
+        shape = self.shape
+        return [
+            Sample(shape.metrics[place], shape.labels[place], self.values[place], shape.suffixes[place])
+            for place in shape.places
+        ]
+
+
+def compile_shape(
+    metrics: Sequence[Metric],
+    labels: Sequence[Labels],
+    suffixes: Sequence[str],
+    *,
+    declared: Collection[Metric] | None = None,
+    limit: int | None = None,
+) -> Shape:
+    """Make the shape of samples with these identities (n each).
+
+    Parameters
+    ----------
+    metrics, labels, suffixes
+        Identities of the samples, in the order in which they come.
+    declared
+        The metrics that may occur; None allows any.
+    limit
+        Greatest number of series that may be printed; None for no limit.
+    """
+    order, dropped = _order(metrics, labels, suffixes, declared, limit)
+    select: Callable[[Values], Values] | None
+    if order == list(range(len(metrics))):
+        select = None
+    elif len(order) > 1:
+        select = cast("Callable[[Values], Values]", itemgetter(*order))
+    else:
+        # itemgetter gives no tuple for a single place.
+        def select(values: Values) -> Values:
+            return tuple(values[place] for place in order)
+
+    chosen = [(metrics[place], labels[place], suffixes[place]) for place in order]
+    return Shape(
+        tuple(metrics),
+        tuple(labels),
+        tuple(suffixes),
+        len(order),
+        dropped,
+        tuple(order),
+        select,
+        {form: _template(chosen, form) for form in Format},
+    )
+
+
+def block_of(samples: Sequence[Sample], known: Shape | None = None) -> Block:
+    """Block of samples that are known to be sound; ``known`` is used again where it fits."""
+    if not samples:
+        return Block(known if known is not None and not known.metrics else compile_shape((), (), ()), ())
+    metrics, labels, values, suffixes = zip(*samples, strict=True)
+    if known is None or not known.matches(metrics, labels, suffixes):
+        known = compile_shape(metrics, labels, suffixes)
+    return Block(known, values)
+
+
+def render(blocks: Iterable[Block], form: Format = Format.TEXT) -> bytes:
+    """Whole exposition. No two blocks may hold the same family: names are unique over all collectors."""
+    pieces = [block.text(form) for block in blocks]
+    if form is Format.OPENMETRICS:
+        pieces.append(_END_OF_OPENMETRICS)
+    return b"".join(pieces)
+
+
+def render_samples(samples: Sequence[Sample], form: Format = Format.TEXT) -> bytes:
+    """Exposition of any samples, in whatever order they come."""
+    return render([block_of(samples)], form)
+
+
+def negotiate(accept: str | None) -> Format:
+    """Format for an Accept header, by its q values.
+
+    OpenMetrics is given where it is asked for by name in a version that we speak (1.x, 0.0.1 or none) and is not
+    liked less than plain text; parameters that we do not know (``escaping``, ``charset``) are passed over, since names
+    here need no escaping. Whatever cannot be satisfied gets plain text, which every scraper reads.
+    """
+    best = {Format.TEXT: 0.0, Format.OPENMETRICS: 0.0}
+    for item in (accept or "").lower().split(","):
+        media, *parameters = (part.strip() for part in item.split(";"))
+        pairs = dict(part.split("=", 1) for part in parameters if "=" in part)
+        weight = _weight(pairs.get("q", "1"))
+        version = pairs.get("version", "").strip('"')
+        if media == "application/openmetrics-text":
+            if version in {"", "1.0.0", "0.0.1"} or version.startswith("1."):
+                best[Format.OPENMETRICS] = max(best[Format.OPENMETRICS], weight)
+        elif media in {"text/plain", "text/*", "*/*"}:
+            best[Format.TEXT] = max(best[Format.TEXT], weight)
+    wanted = best[Format.OPENMETRICS]
+    return Format.OPENMETRICS if wanted > 0 and wanted >= best[Format.TEXT] else Format.TEXT
+
+
+def _weight(text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        return 0.0
+    return weight if 0.0 <= weight <= 1.0 else 0.0
+
+
+def _order(
+    metrics: Sequence[Metric],
+    labels: Sequence[Labels],
+    suffixes: Sequence[str],
+    declared: Collection[Metric] | None,
+    limit: int | None,
+) -> tuple[list[int], dict[str, int]]:
+    """Places of the samples to print, families together in order of first appearance, and what is dropped."""
+    families: dict[str, list[int]] = {}
+    seen: set[tuple[str, str, Labels]] = set()
+    dropped: Counter[str] = Counter()
+    for place, (metric, values, suffix) in enumerate(zip(metrics, labels, suffixes, strict=True)):
+        key = (metric.name, suffix, values)
+        if not _sound(metric, values, suffix) or (declared is not None and metric not in declared):
+            dropped["undeclared"] += 1
+        elif key in seen:
+            dropped["duplicate"] += 1
+        elif limit is not None and len(seen) >= limit:
+            dropped["limit"] += 1
+        else:
+            seen.add(key)
+            families.setdefault(metric.name, []).append(place)
+    order: list[int] = []
+    for places in families.values():
+        if metrics[places[0]].kind is Kind.SUMMARY:
+            # OpenMetrics forbids the points of one metric to be interleaved with those of another.
+            first = {labels[place]: rank for rank, place in reversed(list(enumerate(places)))}
+            places.sort(key=lambda place, first=first: first[labels[place]])  # type: ignore[misc]
+        order += places
+    return order, dict(dropped)
+
+
+def _sound(metric: Metric, values: Labels, suffix: str) -> bool:
+    return (
+        len(values) == len(metric.labels)
+        and all(isinstance(value, str) for value in values)
+        and suffix in (("_sum", "_count") if metric.kind is Kind.SUMMARY else ("",))
+    )
+
+
+def _template(chosen: Iterable[tuple[Metric, Labels, str]], form: Format) -> str:
+    pieces: list[str] = []
+    previous = ""
+    for metric, values, suffix in chosen:
+        if metric.name != previous:
+            previous = metric.name
+            pieces.append(_header(metric, form).replace("%", "%%"))
+        pieces.append(_series(metric, values, suffix).replace("%", "%%") + " %r\n")
+    return "".join(pieces)
+
+
+def _header(metric: Metric, form: Format) -> str:
+    if form is Format.TEXT:
+        text = metric.help.translate(_HELP_ESCAPES["text"])
+        return f"# HELP {metric.name} {text}\n# TYPE {metric.name} {metric.kind}\n"
+    family = metric.name.removesuffix("_total") if metric.kind is Kind.COUNTER else metric.name
+    lines = f"# HELP {family} {metric.help.translate(_HELP_ESCAPES['openmetrics'])}\n# TYPE {family} {metric.kind}\n"
+    # A unit may only be declared where the name ends in it.
+    if metric.unit and family.endswith(f"_{metric.unit}"):
+        lines += f"# UNIT {family} {metric.unit}\n"
+    return lines
+
+
+def _series(metric: Metric, values: Labels, suffix: str) -> str:
+    if not metric.labels:
+        return metric.name + suffix
+    # A label read from the kernel may hold bytes that are not UTF-8; they must not cost the whole scrape.
+    texts = (value.encode("utf-8", "backslashreplace").decode().translate(_LABEL_ESCAPES) for value in values)
+    pairs = ",".join(f'{name}="{text}"' for name, text in zip(metric.labels, texts, strict=True))
+    return f"{metric.name}{suffix}{{{pairs}}}"
+
+
+def _printable(values: Values) -> tuple[object, ...]:
+    """The values, with NaN and infinities spelled as the formats want them."""
+    try:
+        if isfinite(sum(values)):
+            return values
+    except OverflowError:  # an integer beyond the range of a float
+        pass
+    return tuple(map(_spell, values))
+
+
+def _spell(value: float) -> object:
+    try:
+        value_as_float = float(value)
+    except OverflowError:
+        value_as_float = float("inf") if value > 0 else float("-inf")
+    if isfinite(value_as_float):
+        return value
+    if isnan(value_as_float):
+        return _Token("NaN")
+    return _Token("+Inf" if value_as_float > 0 else "-Inf")

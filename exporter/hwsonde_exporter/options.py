@@ -1,0 +1,166 @@
+"""Every option: one table that makes the flags, the keys of the configuration file and their help."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hwsonde_exporter import logs
+from hwsonde_exporter.registry import Collector
+
+DEFAULT_PORT = 9880
+_TRUE, _FALSE = frozenset({"true", "yes", "on"}), frozenset({"false", "no", "off"})
+_MAX_HERTZ = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    Attributes
+    ----------
+    key
+        Section and name, as in ``web.listen-address``: the flag is ``--`` and the key; in the file the section is a mapping.
+    parse
+        Makes the value of a text; raises ValueError with what is allowed.
+    default
+        The value if nobody says otherwise.
+    help
+        For ``--help``.
+    many
+        Whether it may be given several times; the value is then a tuple.
+    switch
+        Whether it is a flag without a value, with a ``--no-`` twin.
+    """
+
+    key: str
+    parse: Callable[[str], Any]
+    default: Any
+    help: str
+    many: bool = False
+    switch: bool = False
+
+
+def options(kinds: Mapping[str, type[Collector]]) -> dict[str, Option]:
+    """All options by key.
+
+    Parameters
+    ----------
+    kinds
+        Collector classes by name; each makes a switch.
+    """
+    table = [
+        Option(
+            "web.listen-address",
+            parse_address,
+            (("", DEFAULT_PORT),),
+            f"address to listen on, HOST:PORT, [IPV6]:PORT or :PORT for all interfaces; may be repeated (default :{DEFAULT_PORT}). "
+            "Everybody who reaches it can read the metrics: restrict it by address or firewall",
+            many=True,
+        ),
+        Option(
+            "web.max-scrapes", _integer(1, 64), 4, "scrapes served at once; those beyond get status 503 (default 4)"
+        ),
+        Option("path.procfs", _folder, Path("/proc"), "where the host's /proc is mounted (default /proc)"),
+        Option("path.sysfs", _folder, Path("/sys"), "where the host's /sys is mounted (default /sys)"),
+        Option(
+            "path.rootfs", _folder, Path("/"), "where the host's / is mounted, for the sizes of filesystems (default /)"
+        ),
+        Option(
+            "collector.timeout",
+            _number(0.05, 60.0),
+            0.8,
+            "seconds that a scrape without a time-out of its own waits (default 0.8)",
+        ),
+        Option(
+            "collector.series-limit",
+            _integer(10, 1_000_000),
+            max(2000, 16 * (os.cpu_count() or 1)),
+            "greatest number of series of one collector (default 2000, or 16 a CPU where that is more)",
+        ),
+        Option("sampler.hertz", _rate, 10.0, "ticks a second of the fast sampler, 0 switches it off (default 10)"),
+        Option("log.level", _choice(*logs.LEVELS), "info", f"one of {', '.join(logs.LEVELS)} (default info)"),
+        Option("log.format", _choice(*logs.FORMATS), "logfmt", f"one of {', '.join(logs.FORMATS)} (default logfmt)"),
+    ]
+    for name, kind in sorted(kinds.items()):
+        text = f"{kind.help.rstrip('.')} (default {'on' if kind.enabled else 'off'})"
+        table.append(Option(f"collector.{name}", parse_switch, kind.enabled, text, switch=True))
+    return {option.key: option for option in table}
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port of a listen address; an empty host stands for all interfaces."""
+    allowed = "HOST:PORT, [IPV6]:PORT or :PORT, port 0 to 65535"
+    host, colon, port = text.strip().rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535 or (":" in host and not bracketed):
+        raise ValueError(allowed)
+    host = host[1:-1] if bracketed else host
+    if any(character.isspace() or character in "/[]@" for character in host):
+        raise ValueError(allowed)
+    return host, int(port)
+
+
+def parse_switch(text: str) -> bool:
+    """Truth of a word."""
+    word = text.strip().lower()
+    if word in _TRUE or word in _FALSE:
+        return word in _TRUE
+    raise ValueError("true or false")
+
+
+def _integer(least: int, greatest: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        allowed = f"an integer from {least} to {greatest}"
+        if not (text.strip().isascii() and text.strip().isdigit()) or len(text) > 12:
+            raise ValueError(allowed)
+        value = int(text)
+        if not least <= value <= greatest:
+            raise ValueError(allowed)
+        return value
+
+    return parse
+
+
+def _number(least: float, greatest: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        allowed = f"a number from {least:g} to {greatest:g}"
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(allowed) from None
+        if not least <= value <= greatest:
+            raise ValueError(allowed)
+        return value
+
+    return parse
+
+
+def _rate(text: str) -> float:
+    allowed = f"0, or ticks a second from 0.1 to {_MAX_HERTZ:g}"
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(allowed) from None
+    if value != 0 and not 0.1 <= value <= _MAX_HERTZ:
+        raise ValueError(allowed)
+    return value
+
+
+def _folder(text: str) -> Path:
+    path = Path(text)
+    if not text or "\0" in text or not path.is_dir():
+        raise ValueError("a folder that exists")
+    return path
+
+
+def _choice(*words: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in words:
+            raise ValueError(" or ".join(words))
+        return text
+
+    return parse

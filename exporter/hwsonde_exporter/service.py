@@ -1,0 +1,119 @@
+"""The running program: exporter, listeners and signals."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import queue
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import FrameType
+
+from hwsonde_exporter import __version__, logs
+from hwsonde_exporter.cell import Clocks
+from hwsonde_exporter.config import Settings
+from hwsonde_exporter.errors import ConfigError
+from hwsonde_exporter.exporter import Exporter
+from hwsonde_exporter.exposition import render
+from hwsonde_exporter.registry import Collector
+
+_LOG = logging.getLogger(__name__)
+
+# A program that is asked to end does so within a second; this leaves time to close the interpreter.
+_STOP_SECONDS = 0.6
+_BACKGROUND_SECONDS = 10.0
+_CLOCKS = Clocks(time.monotonic, time.time)
+
+
+def print_once(settings: Settings, kinds: Mapping[str, type[Collector]], write: Callable[[bytes], object]) -> int:
+    """Give one exposition to ``write``, without the sampler's moments: they need time."""
+    exporter = Exporter(kinds, settings.paths, replace(settings.exporter, hertz=0.0), _CLOCKS)
+    exporter.start()
+    exporter.settle(_BACKGROUND_SECONDS)
+    write(render(exporter.scrape()))
+    exporter.stop()
+    return 0
+
+
+def serve(settings: Settings, kinds: Mapping[str, type[Collector]], reload: Callable[[], Settings]) -> int:
+    """Serve until SIGTERM or SIGINT; gives the exit status.
+
+    Parameters
+    ----------
+    settings
+        What is configured.
+    kinds
+        Collector classes by name.
+    reload
+        Reads the settings again; called on SIGHUP.
+
+    Raises
+    ------
+    ListenError
+        If an address cannot be bound.
+    """
+    # Imported here: `--once` needs no server.
+    from hwsonde_exporter.compression import gzip_compressor  # noqa: PLC0415
+    from hwsonde_exporter.server import Listeners  # noqa: PLC0415
+    from hwsonde_exporter.web import Application  # noqa: PLC0415
+
+    signals = _catch_signals()
+    exporter = Exporter(kinds, settings.paths, settings.exporter, _CLOCKS)
+    application = Application(exporter, socket.gethostname(), settings.max_scrapes, gzip_compressor())
+    listeners = Listeners(settings.listen, application, threads=settings.max_scrapes + 4)
+    listeners.start()
+    exporter.start()
+    for host, port in listeners.addresses:
+        shown = f"[{host}]" if ":" in host else host
+        _LOG.info("hwsonde-exporter %s serves http://%s:%d/metrics", __version__, shown, port)
+    # What exists now lives as long as the program; the garbage collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    while True:
+        try:
+            number = signals.get(timeout=1.0)
+        except queue.Empty:
+            listeners.reap()
+            continue
+        if number != signal.SIGHUP:
+            break
+        settings = _reload(exporter, settings, reload)
+    _LOG.info("ending on %s", signal.Signals(number).name)
+    exporter.stop()
+    closing = threading.Thread(target=listeners.stop, daemon=True)
+    closing.start()
+    closing.join(_STOP_SECONDS)
+    return 0
+
+
+def _catch_signals() -> queue.SimpleQueue[int]:
+    caught: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def note(number: int, _: FrameType | None) -> None:
+        caught.put(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, note)
+    return caught
+
+
+def _reload(exporter: Exporter, settings: Settings, reload: Callable[[], Settings]) -> Settings:
+    """Take over the configuration anew; a wrong one changes nothing."""
+    try:
+        fresh = reload()
+    except ConfigError as error:
+        exporter.reload_success = False
+        _LOG.error("configuration is wrong, the old one stays in force: %s", error)
+        return settings
+    exporter.reload_success = True
+    fixed = (settings.listen, settings.max_scrapes, settings.paths)
+    if (fresh.listen, fresh.max_scrapes, fresh.paths) != fixed:
+        _LOG.warning("web.* and path.* take effect with a restart only")
+    logs.set_up(fresh.log_level, fresh.log_format)
+    exporter.configure(fresh.exporter)
+    _LOG.info("configuration read again, collectors are probed anew")
+    return replace(fresh, listen=settings.listen, max_scrapes=settings.max_scrapes, paths=settings.paths)
