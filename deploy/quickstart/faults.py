@@ -115,6 +115,11 @@ class Fault:
     ) -> None:
         self.stop()
 
+    @property
+    def pid(self) -> int:
+        """Leader of the fault's process group."""
+        return self._process.pid if self._process else 0
+
     def over(self) -> bool:
         """Whether it ended; sets ``ended``.
 

@@ -1,0 +1,229 @@
+"""Children, faults, ports, data directory: real processes, short ones."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from quickstart import faults
+from quickstart.child import LONGEST_DELAY, BackOff, Child, Program, bound_log
+from quickstart.errors import QuickstartError
+from quickstart.faults import Fault, available_memory, plan
+from quickstart.layout import ROOT, Options, Ports, default_data
+from quickstart.stack import Stack, check_prometheus, find_tool, port_is_free
+
+
+def shell(text: str) -> Program:
+    return Program("shell", ("bash", "-c", text), 0, "")
+
+
+def eventually(true: Callable[[], bool], seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_a_child_has_its_own_group_and_its_log(tmp_path: Path) -> None:
+    child = Child(shell("echo hello; echo there >&2; exec sleep 60"), tmp_path / "log", tmp_path)
+    child.start()
+    assert child.pid is not None
+    eventually(lambda: child.last_words() == "there")
+    assert os.getpgid(child.pid) == child.pid
+    assert child.status() is None
+    child.stop()
+    assert child.status() == -signal.SIGTERM
+
+
+def test_a_child_that_does_not_want_to_end_is_killed(tmp_path: Path) -> None:
+    child = Child(shell("trap '' TERM; echo deaf; while :; do sleep 0.1; done"), tmp_path / "log", tmp_path)
+    child.start()
+    eventually(lambda: child.last_words() == "deaf")
+    child.stop(0.2)
+    assert child.status() == -signal.SIGKILL
+
+
+def test_a_child_dies_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+    text = (
+        "import sys, time; from pathlib import Path; from quickstart.child import Child, Program\n"
+        "child = Child(Program('s', ('sleep', '60'), 0, ''), Path(sys.argv[1]), Path('/'))\n"
+        "child.start(); print(child.pid, flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", text, str(tmp_path / "log")],
+        stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "deploy")},
+    )  # fmt: skip
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    assert alive(pid)
+    parent.kill()
+    parent.communicate()
+    eventually(lambda: not alive(pid))
+
+
+def test_a_program_that_does_not_exist(tmp_path: Path) -> None:
+    child = Child(Program("none", ("/no/such/program",), 0, ""), tmp_path / "log", tmp_path)
+    child.start()
+    assert child.wait(10)
+    assert child.status() == 1
+    assert child.last_words() == "/no/such/program: No such file or directory"
+
+
+def test_back_off_grows_and_begins_anew_after_a_steady_minute() -> None:
+    back_off = BackOff()
+    assert [back_off.next_delay(0.5) for _ in range(7)] == [1, 2, 4, 8, 16, LONGEST_DELAY, LONGEST_DELAY]
+    assert back_off.next_delay(61) == 1
+
+
+def test_a_log_stays_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"a" * 60 + b"b" * 60)
+    assert not bound_log(path, 120)
+    assert bound_log(path, 100)
+    assert path.read_bytes() == b""
+    assert (tmp_path / "log.old").read_bytes() == b"b" * 50
+    assert not bound_log(tmp_path / "none", 100)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "disk", "memory"])
+def test_a_fault_begins_and_ends_by_itself(tmp_path: Path, kind: str) -> None:
+    what = faults.Plan(kind, kind, 2 if kind != "memory" else 64 << 20, "")
+    before = time.time()
+    with Fault(what, 0.3, tmp_path) as fault:
+        assert before <= fault.began <= time.time()
+        eventually(fault.over)
+        assert fault.ended is not None
+        assert fault.ended - fault.began >= 0.3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fault_is_ended_with_all_of_its_processes(tmp_path: Path) -> None:
+    with Fault(faults.Plan("cpu", "cpu", 3, ""), 60, tmp_path) as fault:
+        leader = fault.pid
+        workers = [
+            int(pid) for pid in Path(f"/proc/{leader}/task/{leader}/children").read_text(encoding="ascii").split()
+        ]
+        assert len(workers) == 3
+    eventually(lambda: not any(alive(pid) for pid in [leader, *workers]))
+
+
+def test_a_fault_that_cannot_be_made(tmp_path: Path) -> None:
+    not_a_folder = tmp_path / "file"
+    not_a_folder.write_text("", encoding="utf-8")
+    with (
+        pytest.raises(QuickstartError, match="could not be made"),
+        Fault(faults.Plan("disk", "storage", 1, ""), 5, not_a_folder) as fault,
+    ):
+        eventually(fault.over)
+
+
+def test_sizes_of_faults() -> None:
+    assert plan("cpu", 2, 0).number == 8
+    assert plan("disk", 2, 0).subsystem == "storage"
+    assert plan("memory", 2, 8 << 30).number == 4 << 30
+    assert plan("memory", 2, 1 << 40).number == 16 << 30
+    with pytest.raises(QuickstartError, match="2 GiB"):
+        plan("memory", 2, (2 << 30) - 1)
+    with pytest.raises(QuickstartError, match="choose cpu, disk or memory"):
+        plan("fire", 2, 0)
+
+
+def test_available_memory() -> None:
+    assert available_memory("MemTotal: 4 kB\nMemAvailable:   2048 kB\n") == 2 << 20
+    assert available_memory("") == 0
+
+
+def test_ports() -> None:
+    assert Ports.from_base(20000).named() == {
+        "exporter": 20000, "detector": 20001, "prometheus": 20002, "alertmanager": 20003, "events": 20004,
+    }  # fmt: skip
+    for base in (0, 80, 65535):
+        with pytest.raises(QuickstartError, match="port-base"):
+            Ports.from_base(base)
+
+
+def test_a_port_is_free_or_not() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        assert not port_is_free(other.getsockname()[1])
+        port = other.getsockname()[1]
+    assert port_is_free(port)
+
+
+def options(data: Path, ports: Ports) -> Options:
+    return Options(data, ports, "n1")
+
+
+@pytest.fixture
+def free_ports() -> Ports:
+    probes = [socket.socket() for _ in range(5)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    numbers = [int(probe.getsockname()[1]) for probe in probes]
+    for probe in probes:
+        probe.close()
+    return Ports(*numbers)
+
+
+def test_a_taken_port_is_named_and_nothing_is_started(tmp_path: Path, free_ports: Ports) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", free_ports.alertmanager))
+        other.listen()
+        stack = Stack(options(tmp_path / "data", free_ports), print)
+        with pytest.raises(
+            QuickstartError, match=rf"port {free_ports.alertmanager} \(alertmanager\) is taken.*--port-base"
+        ):
+            stack.start()
+    assert stack.children == {}
+
+
+def test_two_on_one_data_directory(tmp_path: Path, free_ports: Ports) -> None:
+    first, second = (Stack(options(tmp_path / "data", free_ports), print) for _ in range(2))
+    first._prepare()
+    with pytest.raises(QuickstartError, match=r"another hwsonde runs on .*--data"):
+        second.start()
+    first.stop()
+    second._prepare()
+    second.stop()
+
+
+def test_a_data_directory_that_cannot_be_made(tmp_path: Path, free_ports: Ports) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(QuickstartError, match=r"cannot be written.*--data"):
+        Stack(options(tmp_path / "file" / "data", free_ports), print).start()
+
+
+def test_the_place_of_data_follows_xdg() -> None:
+    assert default_data({"HOME": "/home/u"}) == Path("/home/u/.local/state/hwsonde")
+    assert default_data({"HOME": "/home/u", "XDG_STATE_HOME": "/s"}) == Path("/s/hwsonde")
+    assert default_data({"HOME": "/home/u", "XDG_STATE_HOME": "relative"}) == Path("/home/u/.local/state/hwsonde")
+
+
+def test_tools() -> None:
+    assert find_tool(("no-such-tool", "bash"), "bash").endswith("/bash")
+    with pytest.raises(QuickstartError, match="install the package thing"):
+        find_tool(("no-such-tool",), "thing")
+
+
+def test_old_prometheus() -> None:
+    check_prometheus("prometheus, version 2.42.0+ds (branch: debian/sid)")
+    check_prometheus("prometheus, version 3.1.0")
+    check_prometheus("built from a branch")
+    with pytest.raises(QuickstartError, match=r"2\.31 is too old"):
+        check_prometheus("prometheus, version 2.31.2+ds")
