@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,7 +17,6 @@ from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.channels import ChannelState, advance
 from hwsonde_detector.signals.profiles import Profile
 from hwsonde_detector.types import (
-    Channel,
     Entity,
     EntityReport,
     Episode,
@@ -48,12 +47,14 @@ THRESHOLD = 1.0
 class HostState:
     """Everything known of one host.
 
-    ``recent`` holds the newest rows, learned or not; ``strengths`` the evidence of the windows that led to an episode;
-    ``fresh`` is True until the first rows after a start of the detector.
+    ``first`` is the very first row, while the interval is not known; ``recent`` holds the newest rows, learned or not; ``strengths`` the
+    evidence of the windows that led to an episode; ``heard_ms`` is the time of the last tick that brought samples; ``fresh`` is True
+    until the first rows after a start of the detector.
     """
 
     entity: Entity
-    channels: ChannelState = field(default_factory=ChannelState)
+    channels: ChannelState
+    first: Frame | None = None
     recent: Frame | None = None
     memory: Memory = field(default_factory=Memory)
     progress: Progress = field(default_factory=Progress)
@@ -65,6 +66,7 @@ class HostState:
     told_peak: float = 0.0
     interval_ms: int | None = None
     last_row_ms: int | None = None
+    heard_ms: int | None = None
     fresh: bool = True
     skipped: dict[str, int] = field(default_factory=dict)
 
@@ -77,15 +79,22 @@ def observe(
     Returns
     -------
     tuple
-        The report, None when the host is gone (or never had a row), and what happened to its episode.
+        The report, None when the host is gone, and what happened to its episode.
     """
+    if batch.series or host.heard_ms is None:
+        host.heard_ms = now_ms
     host.channels, news = advance(host.channels, batch, profiles)
     host.interval_ms = news.interval_ms or host.interval_ms
     for reason, count in (("reset", news.resets), ("impossible", news.rejected)):
         _skip(host, reason, count)
-    frame = _unseen(host, _selected(news.frame, settings.subsystems))
+    frame = _unseen(host, news.frame)
+    if host.interval_ms is None:
+        # The first scrape alone does not tell how often to expect one; its row waits for the second.
+        host.first, frame = frame, Frame(frame.entity, frame.channels, frame.times[:0], frame.values[:0])
+    elif host.first is not None:
+        host.first, frame = None, _joined(host.first, frame)
     if not len(frame.times) or host.interval_ms is None:
-        if host.last_row_ms is None or now_ms - host.last_row_ms > settings.episodes.gone_after_ms:
+        if now_ms - host.heard_ms > settings.episodes.gone_after_ms:
             return None, _close(host, now_ms)
         return _report(host, [], settings), []
     _settle(host, frame, host.interval_ms, settings, restarted=news.restarted)
@@ -110,7 +119,7 @@ def _take(
     if host.model is not None:
         judged = _judge(host.model, joined, len(block.times), interval_ms, settings)
         refused = _decide(host, host.model, judged, settings, scores, events)
-    host.recent = Frame(host.entity, joined.channels, joined.times[-_RECENT_ROWS:], joined.values[-_RECENT_ROWS:])
+    host.recent = _newest(joined)
     host.last_row_ms = int(block.times[-1])
     accepted = ~refused
     host.memory.append(
@@ -297,11 +306,14 @@ def _unseen(host: HostState, frame: Frame) -> Frame:
     if host.last_row_ms is None or not len(frame.times):
         return frame
     seen = frame.times <= host.last_row_ms
-    if seen.any() and host.recent is None:
-        host.recent = Frame(
-            frame.entity, frame.channels, frame.times[seen][-_RECENT_ROWS:], frame.values[seen][-_RECENT_ROWS:]
-        )
+    if seen.any():
+        again = Frame(frame.entity, frame.channels, frame.times[seen], frame.values[seen])
+        host.recent = _newest(_joined(host.recent, again))
     return Frame(frame.entity, frame.channels, frame.times[~seen], frame.values[~seen])
+
+
+def _newest(frame: Frame) -> Frame:
+    return Frame(frame.entity, frame.channels, frame.times[-_RECENT_ROWS:], frame.values[-_RECENT_ROWS:])
 
 
 def _joined(recent: Frame | None, block: Frame) -> Frame:
@@ -311,14 +323,6 @@ def _joined(recent: Frame | None, block: Frame) -> Frame:
     return Frame(
         block.entity, block.channels, np.concatenate([recent.times, block.times]), np.concatenate([old, block.values])
     )
-
-
-def _selected(frame: Frame, subsystems: Sequence[Subsystem]) -> Frame:
-    if not subsystems:
-        return frame
-    kept = [index for index, channel in enumerate(frame.channels) if channel.subsystem in subsystems]
-    channels: tuple[Channel, ...] = tuple(frame.channels[index] for index in kept)
-    return Frame(frame.entity, channels, frame.times, frame.values[:, kept])
 
 
 def _skip(host: HostState, reason: str, count: int) -> None:

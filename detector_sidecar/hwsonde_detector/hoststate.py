@@ -15,6 +15,7 @@ from hwsonde_detector.decision.learning import Memory, Progress
 from hwsonde_detector.decision.model import model_arrays, restore_model
 from hwsonde_detector.host import HostState
 from hwsonde_detector.settings import Settings
+from hwsonde_detector.signals.channels import ChannelState
 from hwsonde_detector.types import Channel, Contribution, Device, Entity, Episode, Subsystem
 
 
@@ -61,8 +62,10 @@ def restore_host(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
         progress.fitted = 0
     persistence = document["persistence"]
     episode = document["episode"]
+    entity = Entity(tuple((str(name), str(value)) for name, value in document["entity"]))
     return HostState(
-        entity=Entity(tuple((str(name), str(value)) for name, value in document["entity"])),
+        entity=entity,
+        channels=ChannelState(entity),
         memory=memory,
         progress=progress,
         model=model,

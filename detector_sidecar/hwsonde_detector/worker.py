@@ -15,24 +15,30 @@ from numpy.typing import NDArray
 from hwsonde_detector.host import HostState, observe
 from hwsonde_detector.hoststate import restore_host, snapshot_host
 from hwsonde_detector.settings import Settings
-from hwsonde_detector.signals.entities import split_by_entity
+from hwsonde_detector.signals.channels import ChannelState
+from hwsonde_detector.signals.entities import Split, plan_split
 from hwsonde_detector.signals.profiles import Profile
 from hwsonde_detector.types import Entity, EntityReport, EpisodeEvent, Outputs, SampleBatch
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do with samples: the settings and the profiles."""
+    """What to do with samples: the settings, and the profiles limited to the settings' subsystems."""
 
     settings: Settings
     profiles: tuple[Profile, ...]
 
+    def __post_init__(self) -> None:
+        limited = tuple(profile.limited_to(self.settings.subsystems) for profile in self.profiles)
+        object.__setattr__(self, "profiles", limited)
+
 
 @dataclass(slots=True)
 class WorkerState:
-    """Everything known of every host."""
+    """Everything known of every host, and how the last batch's series fell into hosts."""
 
     hosts: dict[Entity, HostState] = field(default_factory=dict)
+    split: Split | None = None
 
 
 def step(state: WorkerState, batch: SampleBatch, now_ms: int, plan: Plan) -> tuple[WorkerState, Outputs]:
@@ -52,14 +58,14 @@ def step(state: WorkerState, batch: SampleBatch, now_ms: int, plan: Plan) -> tup
     reports: list[EntityReport] = []
     events: list[EpisodeEvent] = []
     gone: list[Entity] = []
-    parts = split_by_entity(batch, plan.settings.entity_labels)
+    if state.split is None or not state.split.fits(batch, plan.settings.entity_labels):
+        state.split = plan_split(batch.series, plan.settings.entity_labels)
+    parts = state.split.apply(batch)
     for entity in sorted(parts.keys() | state.hosts.keys()):
-        host = state.hosts.setdefault(entity, HostState(entity))
+        host = state.hosts.setdefault(entity, HostState(entity, ChannelState(entity)))
         report, happened = observe(host, parts.get(entity, SampleBatch.empty()), now_ms, plan.settings, plan.profiles)
         events += happened
-        if host.last_row_ms is None and report is None:
-            del state.hosts[entity]
-        elif report is None:
+        if report is None:
             del state.hosts[entity]
             gone.append(entity)
         else:

@@ -15,17 +15,12 @@ def quantity(value: float, unit: str) -> str:
     if unit == "ratio":
         return f"{value * 100:.3g} %"
     # Bytes and hertz take a prefix in their symbol, other units keep their word behind the number.
-    symbol = {"bytes": "B", "bytes/s": "B/s", "hertz": "Hz"}.get(unit, unit)
+    symbol = {"bytes": "B", "bytes/s": "B/s", "hertz": "Hz"}.get(unit)
     size = abs(value)
-    for step, prefix in _STEPS:
-        if size >= step:
-            return (
-                f"{value / step:.3g} {prefix}{symbol}"
-                if symbol != unit or not unit
-                else f"{value / step:.3g}{prefix} {symbol}"
-            )
-    text = f"{value:.3g}"
-    return f"{text} {symbol}" if symbol else text
+    number, prefix = next(((value / step, prefix) for step, prefix in _STEPS if size >= step), (value, ""))
+    if symbol is not None:
+        return f"{number:.3g} {prefix}{symbol}"
+    return f"{number:.3g}{prefix} {unit}".rstrip()
 
 
 def clock(ms: int) -> str:

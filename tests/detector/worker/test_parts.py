@@ -1,0 +1,278 @@
+"""The parts between detectors and episodes, each against a slow and obvious twin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hwsonde_detector.decision.episodes import Persistence
+from hwsonde_detector.decision.learning import Memory, Progress, align
+from hwsonde_detector.decision.model import fit_model, judge
+from hwsonde_detector.decision.scaling import fit_scale, untransform
+from hwsonde_detector.explain.attribution import (
+    by_device,
+    by_subsystem,
+    evidence,
+    expected_band,
+    onset_order,
+    top_channels,
+)
+from hwsonde_detector.explain.titles import clock, identity, quantity, title
+from hwsonde_detector.settings import EpisodeSettings, LearningSettings
+from hwsonde_detector.signals.windows import transform
+from hwsonde_detector.types import Channel, Contribution, Device, Entity, Frame, Subsystem
+from tests.detector.worker.hosts import ENTITY, SETTINGS
+
+A = Channel("a", Subsystem.CPU, floor=0.1)
+B = Channel("b", Subsystem.STORAGE, Device("disk", "vda"), floor=1000.0, logarithmic=True, unit="bytes/s")
+C = Channel("c", Subsystem.STORAGE, Device("disk", "vdb"), floor=1.0, weight=0.3)
+
+
+# --- memory
+
+
+@st.composite
+def appends(draw: st.DrawFn) -> tuple[int, list[tuple[tuple[str, ...], list[float]]]]:
+    limit = draw(st.integers(1, 6))
+    names = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4, unique=True).map(
+        lambda chosen: tuple(sorted(chosen))
+    )
+    block = st.tuples(names, st.lists(st.floats(-1e3, 1e3, width=32) | st.just(float("nan")), min_size=0, max_size=5))
+    return limit, draw(st.lists(block, max_size=12))
+
+
+@given(appends())
+@settings(max_examples=200, deadline=None)
+def test_memory_keeps_the_newest_rows(case: tuple[int, list[tuple[tuple[str, ...], list[float]]]]) -> None:
+    limit, blocks = case
+    memory, rows, now = Memory(), [], 0
+    for names, values in blocks:
+        channels = tuple(Channel(name, Subsystem.CPU) for name in names)
+        times = np.arange(now, now + len(values), dtype=np.int64)
+        now += len(values)
+        memory.append(
+            Frame(
+                ENTITY, channels, times, np.array([[value] * len(names) for value in values]).reshape(-1, len(names))
+            ),
+            limit,
+        )
+        rows = (rows + [dict.fromkeys(names, value) for value in values])[-limit:]
+    assert memory.times.tolist() == list(range(now - len(rows), now))
+    for index, channel in enumerate(memory.channels):
+        expected = [np.float32(row.get(channel.name, np.nan)) for row in rows]
+        np.testing.assert_array_equal(memory.values[:, index], expected)
+    seen = {name for row in rows for name, value in row.items() if not np.isnan(value)}
+    assert seen <= {channel.name for channel in memory.channels}
+    assert [channel.name for channel in memory.channels] == sorted({channel.name for channel in memory.channels})
+
+
+def test_memory_forgets_a_device_that_is_gone_for_long() -> None:
+    memory = Memory()
+    for second in range(40):
+        channels = (A, B) if second < 5 else (A,)
+        memory.append(Frame(ENTITY, channels, np.array([second]), np.ones((1, len(channels)))), 10)
+    assert memory.channels == (A,)
+
+
+def test_align_moves_columns_by_name() -> None:
+    moved = align(np.array([[1.0, 2.0]]), (A, B), (B, C, A))
+    np.testing.assert_array_equal(moved, [[2.0, np.nan, 1.0]])
+
+
+def test_fits_are_due_at_stated_rows() -> None:
+    rules = LearningSettings(first_rows=60, calibrated_rows=240, refit_growth=0.5, refit_rows=600)
+    progress, fits = Progress(), []
+    for row in range(1, 3000):
+        progress.accepted += 1
+        if progress.rows_to_fit(rules) == 0:
+            progress.fitted = progress.accepted
+            fits.append(row)
+    assert fits == [60, 90, 135, 202, 240, 360, 540, 810, 1215, 1815, 2415]
+    assert Progress(accepted=240, fitted=239).calibrated(rules) is False
+    assert Progress(accepted=240, fitted=240).calibrated(rules) is True
+
+
+# --- persistence
+
+
+def naive_persistence(scores: list[float], rules: EpisodeSettings) -> list[str]:
+    said, opened, last = [], False, []
+    quiet = 0
+    for score in scores:
+        last = [*last, score >= rules.raise_at][-rules.raise_of :]
+        if opened:
+            quiet = quiet + 1 if score < rules.clear_at else 0
+            if quiet >= rules.clear_windows:
+                opened, last = False, []
+                said.append("closes")
+                continue
+        elif sum(last) >= rules.raise_windows:
+            opened, quiet = True, 0
+            said.append("opens")
+            continue
+        said.append("")
+    return said
+
+
+@given(st.lists(st.sampled_from([0.1, 0.69, 0.7, 0.99, 1.0, 5.0]), max_size=80))
+def test_persistence_equals_its_naive_twin(scores: list[float]) -> None:
+    rules = EpisodeSettings(raise_windows=3, raise_of=4, clear_windows=5)
+    state, said = Persistence(), []
+    for index, score in enumerate(scores):
+        opens, closes = state.observe(score, index, rules, lasting=True, calibrated=True)
+        said.append("opens" if opens else "closes" if closes else "")
+    assert said == naive_persistence(scores, rules)
+
+
+@pytest.mark.parametrize(
+    ("lasting", "calibrated", "settled_ms"), [(False, True, 0), (True, False, 0), (True, True, 10_000)]
+)
+def test_nothing_opens_while_a_condition_is_missing(lasting: bool, calibrated: bool, settled_ms: int) -> None:
+    state = Persistence()
+    state.settle(settled_ms)
+    assert not any(
+        state.observe(9.0, index, EpisodeSettings(), lasting=lasting, calibrated=calibrated)[0] for index in range(50)
+    )
+
+
+def test_unknown_score_changes_nothing() -> None:
+    state = Persistence(open=True)
+    assert state.observe(float("nan"), 0, EpisodeSettings(), lasting=True, calibrated=True) == (False, False)
+    assert not state.recent
+
+
+# --- scale
+
+
+def test_scale_of_quiet_bursty_and_constant_channels() -> None:
+    rng = np.random.default_rng(0)
+    channels = (
+        Channel("normal", Subsystem.CPU, floor=0.01),
+        Channel("bursts", Subsystem.STORAGE, floor=10.0, logarithmic=True),
+        Channel("constant", Subsystem.CPU, floor=0.5),
+    )
+    bursts = np.where(np.arange(1000) % 20 == 0, 1e6, 0.0)
+    values = np.column_stack([rng.normal(5, 2, 1000), bursts, np.full(1000, 3.0)])
+    scale = fit_scale(values, channels)
+    assert scale.spread[0] == pytest.approx(2, rel=0.1)
+    assert scale.spread[2] == 0.5
+    known_burst = scale.standardise(np.array([[5.0, 1e6, 3.0]]), channels)[0]
+    assert abs(known_burst[1]) < 5, "a burst that training has seen again and again is not far off"
+    assert scale.standardise(np.array([[5.0, 0.0, 4.0]]), channels)[0][2] == pytest.approx(2)
+
+
+def test_scale_survives_columns_without_values() -> None:
+    scale = fit_scale(np.full((10, 2), np.nan), (A, B))
+    assert np.isfinite([scale.centre, scale.spread, scale.band]).all()
+    assert (scale.spread > 0).all()
+
+
+@given(st.floats(-1e12, 1e12))
+def test_untransform_undoes_transform(value: float) -> None:
+    for channel in (A, B):
+        moved = transform(np.array([[value]]), (channel,))
+        assert untransform(moved, channel)[0, 0] == pytest.approx(value, rel=1e-6, abs=1e-6 * channel.floor)
+
+
+# --- attribution
+
+
+def model_of(values: np.ndarray, channels: tuple[Channel, ...]):
+    return fit_model(values, np.arange(len(values), dtype=np.int64) * 1000, 1000, channels, SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    rng = np.random.default_rng(3)
+    channels = (A, B, C)
+    values = np.column_stack([rng.normal(1, 0.2, 200), rng.lognormal(8, 0.3, 200), rng.normal(50, 2, 200)])
+    return model_of(values, channels)
+
+
+def test_quiet_channels_have_no_evidence() -> None:
+    strength = evidence(np.array([[0.0, 1.69, 5.0]]), (A, B, C))
+    np.testing.assert_allclose(strength, [[0.0, 0.0, (5.0 - 1.7) * 0.3]])
+
+
+def test_many_quiet_channels_do_not_outweigh_three_loud_ones() -> None:
+    many = tuple(Channel(f"n{index}", Subsystem.NETWORK) for index in range(50))
+    strength = np.array([3.0, 3.0, 3.0] + [1.0] * 50)
+    shares = by_subsystem(strength, (A, replace(A, name="a2"), replace(A, name="a3"), *many))
+    assert shares[Subsystem.CPU] == pytest.approx(0.75)
+
+
+def test_top_channels_are_ordered_and_bounded(trained) -> None:
+    top = top_channels(np.array([1.0, 3.0, 0.0]), np.array([2.0, -9.0, 0.0]), np.array([9.0, 1.0, 50.0]), trained, 10)
+    assert [entry.channel.name for entry in top] == ["b", "a"]
+    assert [entry.share for entry in top] == [0.75, 0.25]
+    assert top_channels(np.zeros(3), np.zeros(3), np.zeros(3), trained, 10) == ()
+    assert len(top_channels(np.array([1.0, 3.0, 2.0]), np.zeros(3), np.zeros(3), trained, 2)) == 2
+
+
+def test_devices_collect_the_shares_of_their_channels() -> None:
+    entries = [
+        Contribution(channel, share, 1, 1, 0, 1)
+        for channel, share in ((A, 0.5), (B, 0.3), (C, 0.1), (replace(B, name="b2"), 0.1))
+    ]
+    assert by_device(entries) == {Device("disk", "vda"): pytest.approx(0.4), Device("disk", "vdb"): 0.1}
+
+
+def test_expected_band_holds_what_was_seen(trained) -> None:
+    lower, upper = expected_band(trained, 1)
+    assert 0 <= lower < np.exp(8) < upper
+    signed = replace(trained, channels=(replace(A, signed=True), B, C))
+    assert expected_band(signed, 0)[0] < expected_band(trained, 0)[0] or expected_band(trained, 0)[0] >= 0
+
+
+def test_onset_order_tells_who_moved_first(trained) -> None:
+    values = np.tile([1.0, np.exp(8), 50.0], (20, 1))
+    values[3, 2] = 500.0  # over before it began: an earlier run does not count
+    values[12:, 1] = 1e9
+    values[15:, 2] = 500.0
+    order = onset_order(values, list(range(20)), trained, {"b": 1.0, "c": 1.0, "a": 1.0})
+    assert order == (("b", 12), ("c", 15))
+
+
+def test_judge_leaves_unknown_channels_out(trained) -> None:
+    values = np.tile([1.0, np.exp(8), 50.0], (6, 1))
+    values[:, 1] = np.nan
+    judged = judge(trained, values, np.arange(6, dtype=np.int64) * 1000, 1000, SETTINGS)
+    assert judged.coverage == pytest.approx(np.full(4, 2 / 3))
+    assert (judged.surprises[:, 1] == 0).all()
+    assert np.isnan(judged.deviations[:, 1]).all()
+    assert np.isfinite(judged.fused).all()
+
+
+# --- titles
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.981, "ratio", "98.1 %"),
+        (3.2e6, "bytes/s", "3.2 MB/s"),
+        (12, "", "12"),
+        (4200, "", "4.2k"),
+        (4200, "1/s", "4.2k 1/s"),
+        (0.5, "cores", "0.5 cores"),
+    ],
+)
+def test_quantities_read_as_people_write_them(value: float, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+
+
+def test_title_names_the_part_the_size_and_the_time() -> None:
+    entity = Entity((("cluster", ""), ("node", "n17")))
+    top = (Contribution(B, 0.6, 9, 3e8, 0, 1e6), Contribution(A, 0.4, 3, 0.0, 0.5, 1.5))
+    text = title(entity, Subsystem.STORAGE, top, 1_800_000_000_000)
+    assert text == "n17 storage vda: b 300 MB/s, expected at most 1 MB/s, since 08:00:00Z; also a"
+    assert title(entity, Subsystem.CPU, top, 0).startswith(
+        "n17 cpu: a 0, expected at least 0.5, since 00:00:00Z; also b"
+    )
+    assert title(entity, Subsystem.GPU, top, 0) == "n17 gpu: unusual since 00:00:00Z"
+    assert identity(entity, 1_800_000_000_999) == "n17@2027-01-15T08:00:00Z"
+    assert clock(0) == "00:00:00Z"
