@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsonde_detector.settings import LearningSettings
-from hwsonde_detector.types import Channel, Frame, Times
+from hwsonde_detector.types import Channel, Frame, Mask, Times
 
 Floats32: TypeAlias = NDArray[np.float32]
 AnyFloats = TypeVar("AnyFloats", NDArray[np.float32], NDArray[np.float64])
@@ -70,7 +70,8 @@ class Memory:
         needed = {channel.name for channel in arriving}
         kept = self.values[-limit:]
         old = self.channels
-        dead = {channel.name for channel, seen in zip(old, np.isfinite(kept).any(axis=0), strict=True) if not seen}
+        alive: Mask = np.asarray(np.isfinite(kept).any(axis=0))
+        dead = {channel.name for channel, seen in zip(old, alive, strict=True) if not seen}
         target = tuple(channel for channel in channels if channel.name not in dead or channel.name in needed)
         times = np.zeros(2 * limit, np.int64)
         values = np.full((2 * limit, len(target)), np.nan, np.float32)

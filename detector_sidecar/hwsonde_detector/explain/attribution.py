@@ -21,7 +21,7 @@ def evidence(surprises: Floats, channels: Sequence[Channel]) -> Floats:
     That a quiet channel has none is why shares do not move when an unrelated channel is added.
     """
     weights = np.array([channel.weight for channel in channels])
-    return np.maximum(surprises - KNEE, 0.0) * weights
+    return np.asarray(np.maximum(surprises - KNEE, 0.0) * weights, np.float64)
 
 
 def by_subsystem(strength: Floats, channels: Sequence[Channel]) -> dict[Subsystem, float]:
