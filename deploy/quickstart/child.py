@@ -93,6 +93,10 @@ class Child:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
+    def kill(self) -> None:
+        """End it now, without a word."""
+        self.signal(signal.SIGKILL)
+
     def wait(self, seconds: float) -> bool:
         """Wait for its end; False if it still runs after that time."""
         if self._process is None:
@@ -107,8 +111,8 @@ class Child:
         """Ask it to end, and kill it after ``seconds``."""
         self.signal(signal.SIGTERM)
         if not self.wait(seconds):
-            self.signal(signal.SIGKILL)
-            self.wait(seconds)
+            self.kill()
+            self.wait(max(seconds, 1.0))
 
     def last_words(self) -> str:
         """Last line of its log that is not empty."""

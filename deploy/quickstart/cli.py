@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         what = None
         if given.command == "demo":
             meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
-            what = faults.plan(given.fault, os.cpu_count() or 1, faults.available_memory(meminfo))
+            what = faults.plan(given.fault, faults.cores(), faults.available_memory(meminfo))
         with Stack(chosen, live.say) as stack:
             introduce(stack, live)
             if what is not None:

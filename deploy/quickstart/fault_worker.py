@@ -101,10 +101,10 @@ def main() -> None:
             os._exit(0)
         children.append(child)
     os.close(gate)
-    print(f"begin {time.time():.3f}", flush=True)
+    print(f"begin {time.time():.6f}", flush=True)
     os.close(opener)
     failed = [status for _, status in (os.waitpid(child, 0) for child in children) if status]
-    print(f"end {time.time():.3f}", flush=True)
+    print(f"end {time.time():.6f}", flush=True)
     sys.exit(1 if failed else 0)
 
 

@@ -59,6 +59,11 @@ def plan(kind: str, cores: int, available: int) -> Plan:
     raise QuickstartError(f"--fault {kind}: choose cpu, disk or memory")
 
 
+def cores() -> int:
+    """CPUs that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
 def available_memory(meminfo: str) -> int:
     """Bytes of MemAvailable in the text of /proc/meminfo."""
     for line in meminfo.splitlines():

@@ -293,7 +293,7 @@ class Stack:
         for name, child in self.children.items():
             if not child.wait(end - time.monotonic()):
                 self.notify(f"{name} did not end in {STOP_SECONDS:.0f} s and is killed (log: {child.log})")
-                child.signal(signal.SIGKILL)
+                child.kill()
                 child.wait(STOP_SECONDS)
         if self._lock is not None:
             with suppress(OSError):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from hwsonde_detector.config import load_config
 from quickstart import cli, configs
 from quickstart.errors import QuickstartError

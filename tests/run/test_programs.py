@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from quickstart import faults
 from quickstart.child import LONGEST_DELAY, BackOff, Child, Program, bound_log
 from quickstart.errors import QuickstartError

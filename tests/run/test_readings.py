@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from quickstart.pages import EventLog, PageBook, delivered, parse_event
 from quickstart.readings import DETECTOR_ERRORS, EXPORTER_ERRORS, WINDOWS, Monitor, Series, decode, selector
 

@@ -1,0 +1,24 @@
+"""One host is learned once; every test starts from a copy of that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.house import House
+
+
+@pytest.fixture(scope="session")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data directory of a stack that learned this host from nothing."""
+    data = tmp_path_factory.mktemp("learned") / "data"
+    with House(data) as house:
+        first = house.until(lambda health: health.learning_needed > 0, 20, "the first rows")
+        assert first.score is None
+        assert not first.calibrated
+        house.until(lambda health: health.windows_scored > 0, 40, "the first scores")
+        house.until(lambda health: health.calibrated, 90, "calibration")
+        assert house.watch.errors == 0, (house.notes, house.log("detector"))
+        assert house.events == []
+    return data

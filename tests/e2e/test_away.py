@@ -1,0 +1,55 @@
+"""Programs that go away and come back on a quiet host: nothing is lost, nobody is paged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.house import House, copied
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+
+def test_restarts_and_an_outage_lose_nothing_and_page_nobody(learned: Path, tmp_path: Path) -> None:
+    with House(copied(learned, tmp_path / "data")) as house:
+        rows = house.quiet().learning_rows
+        assert rows >= 90
+        for name in ("exporter", "detector"):
+            house.stack.restart(name)
+            house.rest(4)
+        house.until(lambda health: health.calibrated and health.score is not None, 20, "scores after the restarts")
+        before = house.look()
+        assert before.learning_rows >= rows, "what was learned is kept"
+
+        house.stack.hold("prometheus")
+        house.rest(15)
+        assert "level=warning" in house.log("detector"), "one line says that reading fails"
+        house.stack.run("prometheus")
+        house.stack.wait_ready(["prometheus"])
+        after = house.until(
+            lambda health: health.calibrated and health.windows_scored >= before.windows_scored + 10,
+            40,
+            "scores after the outage",
+        )
+        assert after.learning_rows >= before.learning_rows
+        assert "Traceback" not in house.log("detector")
+        house.rest(5)
+        assert house.events == []
+        assert house.watch.health.alerts_firing == 0
+        assert house.stack.restarts == 0, house.notes
+
+
+def test_a_program_that_dies_is_started_again_and_counted(learned: Path, tmp_path: Path) -> None:
+    with House(copied(learned, tmp_path / "data")) as house:
+        house.quiet()
+        child = house.stack.children["exporter"]
+        child.kill()
+        child.wait(5)
+        house.until(lambda _: house.stack.restarts == 1, 5, "the death is seen")
+        assert any(note.startswith("exporter was killed by signal 9, starting it again in 1 s") for note in house.notes)
+        house.stack.wait_ready(["exporter"], 10)
+        house.until(lambda health: health.exporter_series > 100 and health.score is not None, 20, "scores again")
+        assert house.watch.errors >= 1
+        house.rest(3)
+        assert house.events == []

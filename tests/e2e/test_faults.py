@@ -1,0 +1,55 @@
+"""From a real fault to its page and back, with real programs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.house import House, copied
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+
+def test_a_cpu_fault_makes_one_page_and_one_resolve(learned: Path, tmp_path: Path) -> None:
+    with House(copied(learned, tmp_path / "data")) as house:
+        house.quiet()
+        assert house.events == []
+        with house.cpu_fault(15) as fault:
+            house.until(lambda _: bool(house.triggers()), 14, "the page")
+        house.until(lambda _: bool(house.resolves()), 60, "the resolve")
+        house.rest(6)
+        health = house.look()
+        assert (len(house.triggers()), len(house.resolves())) == (1, 1), house.events
+        page, resolve = house.triggers()[0], house.resolves()[0]
+        assert page.key == resolve.key
+        assert page.subsystem == "cpu"
+        assert page.alert == "HwsondeHostAnomaly"
+        assert page.summary.startswith("local/e2e-host: cpu ")
+        assert page.received - fault.began < 14
+        assert resolve.received > (fault.ended or 0)
+        assert (health.alerts_firing, health.incidents) == (0, ())
+        assert house.watch.errors == 0, house.notes
+
+
+def test_restarts_in_an_open_episode_keep_its_page(learned: Path, tmp_path: Path) -> None:
+    with House(copied(learned, tmp_path / "data")) as house:
+        house.quiet()
+        with house.cpu_fault(60):
+            house.until(lambda _: bool(house.triggers()), 15, "the page")
+            for name in ("detector", "exporter", "prometheus"):
+                house.stack.restart(name)
+                back = time.time()
+                house.until(
+                    lambda health, since=back: bool(health.incidents) and time.time() - since > 4,
+                    20,
+                    f"the episode after the restart of {name}",
+                )
+            assert house.resolves() == [], "the fault is still there"
+        house.until(lambda _: bool(house.resolves()), 90, "the resolve")
+        house.rest(6)
+        keys = {event.key for event in house.events}
+        assert len(keys) == 1, house.events
+        assert house.watch.book.sent == 1
+        assert len(house.resolves()) == 1
