@@ -9,7 +9,7 @@ from __future__ import annotations
 HOST = "{{ with $labels.cluster }}{{ . }}/{{ end }}{{ or $labels.node $labels.instance }}"
 
 # The same as a part of an address: the detector's page opens at this host.
-HOST_QUERY = "{{ if $labels.node }}?host={{ with $labels.cluster }}{{ . | urlquery }}%2F{{ end }}{{ $labels.node | urlquery }}{{ end }}"
+HOST_QUERY = "{{ if $labels.node }}#host={{ with $labels.cluster }}{{ . | urlquery }}%2F{{ end }}{{ $labels.node | urlquery }}{{ end }}"
 
 _THIS_HOST = "$labels.cluster $labels.node"
 _SELECTOR = "cluster=%q,node=%q"

@@ -135,7 +135,7 @@ def test_one_incident_is_one_page_and_one_resolve_with_the_same_key(alertmanager
         "subsystem": "cpu",
         "score": "3.5",
         "top_channels": "x (50%)",
-        "dashboard_url": "http://detector:9881/?host=a%2Fn1",
+        "dashboard_url": "http://detector:9881/#host=a%2Fn1",
         "runbook_url": "docs/runbooks/HwsondeHostAnomaly.md",
     }
     alertmanager.send(labels, annotations)

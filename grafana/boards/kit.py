@@ -1,0 +1,199 @@
+"""The few ways in which this project draws a panel, so that all boards look alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from grafana_foundation_sdk.builders import common as common_builders
+from grafana_foundation_sdk.builders import dashboard as dashboards
+from grafana_foundation_sdk.builders import prometheus, stat, table, timeseries
+from grafana_foundation_sdk.models import common, dashboard
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
+THRESHOLD_COLOUR = "#d55e00"
+GOOD_COLOUR = "#009e73"
+BAND_COLOUR = "#56b4e9"
+
+Panel: TypeAlias = timeseries.Panel | stat.Panel | table.Panel
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A PromQL expression and how its series are called in the legend."""
+
+    expr: str
+    legend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What every panel says of itself.
+
+    Attributes
+    ----------
+    title, text
+        Heading, and what it shows and how to read it.
+    unit
+        Grafana's name of the unit.
+    quiet
+        Why the panel may rightly show nothing on a healthy host or a virtual machine; None: it must always have data.
+    width
+        Of 24 columns.
+    height
+        In rows of the grid.
+    """
+
+    title: str
+    text: str
+    unit: str = "short"
+    quiet: str | None = None
+    width: int = 12
+    height: int = 8
+
+
+def targets(queries: Sequence[Query], *, instant: bool = False) -> list[prometheus.Dataquery]:
+    """Give the queries as Grafana's, named A, B, C, ..."""
+    made = []
+    for letter, query in zip("ABCDEFGHIJ", queries, strict=False):
+        target = prometheus.Dataquery().ref_id(letter).datasource(SOURCE).expr(query.expr).legend_format(query.legend)
+        made.append(target.instant() if instant else target.range())
+    return made
+
+
+def _steps(*steps: tuple[float | None, str]) -> dashboards.ThresholdsConfig:
+    made = [dashboard.Threshold(value=value, color=colour) for value, colour in steps]
+    return dashboards.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(made)
+
+
+def graph(
+    about: About, *queries: Query, limit: float | None = None, stacked: bool = False, top: float | None = None
+) -> timeseries.Panel:
+    """Lines over time; ``limit`` draws a dashed line at a threshold, ``top`` fixes the axis's upper end."""
+    legend = (
+        common_builders.VizLegendOptions()
+        .display_mode(common.LegendDisplayMode.LIST)
+        .placement(common.LegendPlacement.BOTTOM)
+    )
+    tooltip = (
+        common_builders.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI).sort(common.SortOrder.DESCENDING)
+    )
+    panel = (
+        timeseries.Panel()
+        .title(about.title)
+        .description(about.text)
+        .unit(about.unit)
+        .span(about.width)
+        .height(about.height)
+        .datasource(SOURCE)
+        .line_width(1)
+        .fill_opacity(60 if stacked else 8)
+        .show_points(common.VisibilityMode.NEVER)
+        .legend(legend.show_legend(show_legend=True))
+        .tooltip(tooltip)
+        .axis_soft_min(0)
+        .targets(list(targets(queries)))
+    )
+    if top is not None:
+        panel = panel.axis_soft_max(top)
+    if stacked:
+        panel = panel.stacking(common_builders.StackingConfig().mode(common.StackingMode.NORMAL).group("A"))
+    if limit is not None:
+        style = common_builders.GraphThresholdsStyleConfig().mode(common.GraphThresholdsStyleMode.DASHED)
+        panel = panel.thresholds(_steps((None, "transparent"), (limit, THRESHOLD_COLOUR))).thresholds_style(style)
+    return panel.no_value(about.quiet) if about.quiet is not None else panel
+
+
+def band(about: About, mean: Query, lower: Query, upper: Query, extremes: Sequence[Query]) -> timeseries.Panel:
+    """A mean with the band of one deviation around it, and thin lines for the extremes."""
+    panel = graph(about, lower, upper, mean, *extremes)
+    hidden = {"legend": True, "tooltip": False, "viz": False}
+    edges: dict[str, object] = {
+        "custom.lineWidth": 0,
+        "color": {"mode": "fixed", "fixedColor": BAND_COLOUR},
+        "custom.hideFrom": hidden,
+    }
+    changes: list[tuple[str, dict[str, object]]] = [
+        (lower.legend, {**edges, "custom.fillOpacity": 0}),
+        (upper.legend, {**edges, "custom.fillOpacity": 25, "custom.fillBelowTo": lower.legend}),
+        (
+            mean.legend,
+            {"color": {"mode": "fixed", "fixedColor": BAND_COLOUR}, "custom.lineWidth": 2, "custom.fillOpacity": 0},
+        ),
+    ]
+    dotted: dict[str, object] = {"custom.fillOpacity": 0, "custom.lineStyle": {"fill": "dot", "dash": [1, 4]}}
+    for name, properties in (*changes, *((extreme.legend, dotted) for extreme in extremes)):
+        panel = override(panel, name, properties)
+    return panel
+
+
+def override(panel: timeseries.Panel, name: str, properties: dict[str, object]) -> timeseries.Panel:
+    """Change how the series of that name is drawn."""
+    return panel.override_by_name(
+        name, [dashboard.DynamicConfigValue(id_val=key, value=value) for key, value in properties.items()]
+    )
+
+
+def colours(panel: timeseries.Panel, fixed: dict[str, str]) -> timeseries.Panel:
+    """Give the series of these names these colours, on every board the same."""
+    for name, colour in fixed.items():
+        panel = override(panel, name, {"color": {"mode": "fixed", "fixedColor": colour}})
+    return panel
+
+
+def tile(
+    about: About,
+    query: Query,
+    *,
+    good: float | None = None,
+    bad: float | None = None,
+    words: dict[str, str] | None = None,
+) -> stat.Panel:
+    """One number; green from ``good`` upwards, or red from ``bad`` upwards, or words in place of values."""
+    panel = (
+        stat.Panel()
+        .title(about.title)
+        .description(about.text)
+        .unit(about.unit)
+        .span(about.width)
+        .height(about.height)
+        .datasource(SOURCE)
+        .graph_mode(common.BigValueGraphMode.NONE)
+        .color_mode(common.BigValueColorMode.VALUE)
+        .reduce_options(common_builders.ReduceDataOptions().calcs(["lastNotNull"]))
+        .targets(list(targets([query], instant=True)))
+    )
+    if good is not None:
+        panel = panel.thresholds(_steps((None, THRESHOLD_COLOUR), (good, GOOD_COLOUR)))
+    elif bad is not None:
+        panel = panel.thresholds(_steps((None, GOOD_COLOUR), (bad, THRESHOLD_COLOUR)))
+    else:
+        panel = panel.thresholds(_steps((None, "text")))
+    if words:
+        results = {value: dashboard.ValueMappingResult(text=word) for value, word in words.items()}
+        panel = panel.mappings([dashboard.ValueMap(options=results)])
+    return panel.no_value(about.quiet) if about.quiet is not None else panel
+
+
+def listing(about: About, query: Query, columns: dict[str, str]) -> table.Panel:
+    """A table of what is true now; ``columns`` gives the labels (and ``Value``) to show, in order, with their headings."""
+    options = {
+        "indexByName": {name: index for index, name in enumerate(columns)},
+        "renameByName": columns,
+        "excludeByName": {name: True for name in ("Time", "Value") if name not in columns},
+    }
+    (target,) = targets([query], instant=True)
+    return (
+        table.Panel()
+        .title(about.title)
+        .description(about.text)
+        .unit(about.unit)
+        .span(about.width)
+        .height(about.height)
+        .datasource(SOURCE)
+        .no_value(about.quiet or "nothing")
+        .targets([target.format(PromQueryFormat.TABLE)])
+        .with_transformation(dashboard.DataTransformerConfig(id_val="organize", options=options))
+    )

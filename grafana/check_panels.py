@@ -1,0 +1,151 @@
+"""Asks a running Prometheus every query of a dashboard and says how many series each panel gets.
+
+``python grafana/check_panels.py --prometheus http://127.0.0.1:9090`` ends with status 1 if a panel that must have data has none. A panel whose
+description of "no value" says why it may be empty (no open episode, a virtual machine) is let off, unless ``--strict`` is given.
+Standard library only, so that it runs where the dashboards are used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+BOARD = Path(__file__).resolve().parent / "dashboards" / "host.json"
+_BUILT_IN = {"__rate_interval": "{interval}", "__interval": "{interval}", "__range": "15m"}
+_VARIABLE = re.compile(r"\$(?:\{(\w+)(?::\w+)?\}|(\w+))")
+
+Ask = Callable[[str], list[Any]]
+
+
+class CheckError(Exception):
+    """The board cannot be read or Prometheus does not answer; its text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a panel's queries gave: the number of series, and why it may be empty (None: it must not be)."""
+
+    title: str
+    series: int
+    quiet: str | None
+
+
+def panels(board: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every panel with queries, those within collapsed rows included."""
+    for panel in board["panels"]:
+        if panel["type"] == "row":
+            yield from panels({"panels": panel.get("panels") or []})
+        else:
+            yield panel
+
+
+def substitute(expr: str, values: Mapping[str, str], interval: str = "5s") -> str:
+    """Give ``expr`` with Grafana's variables replaced, as Grafana does it.
+
+    Raises
+    ------
+    KeyError
+        If a variable is not known.
+    """
+
+    def one(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        return _BUILT_IN[name].format(interval=interval) if name in _BUILT_IN else values[name]
+
+    return _VARIABLE.sub(one, expr)
+
+
+def check(board: Mapping[str, Any], values: Mapping[str, str], ask: Ask, interval: str = "5s") -> list[Result]:
+    """Ask every query; a panel's number is that of all its queries together."""
+    results = []
+    for panel in panels(board):
+        count = sum(len(ask(substitute(target["expr"], values, interval))) for target in panel["targets"])
+        quiet = panel["fieldConfig"]["defaults"].get("noValue")
+        results.append(Result(panel["title"], count, quiet))
+    return results
+
+
+def asker(base: str, timeout: float = 10) -> Ask:
+    """Give a function that asks the Prometheus at ``base`` an instant query."""
+
+    def ask(expr: str) -> list[Any]:
+        body = urllib.parse.urlencode({"query": expr}).encode()
+        try:
+            with urllib.request.urlopen(f"{base.rstrip('/')}/api/v1/query", body, timeout=timeout) as answer:  # noqa: S310 - the user's own address
+                result: list[Any] = json.load(answer)["data"]["result"]
+        except urllib.error.HTTPError as error:
+            raise CheckError(f"{base} refuses {expr}: {_reason(error)}") from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckError(f"{base} does not answer as Prometheus does: {error}") from error
+        return result
+
+    return ask
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.load(error)["error"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"status {error.code}"
+
+
+def host_values(ask: Ask, cluster: str | None, node: str | None) -> dict[str, str]:
+    """Values of the variables: those given, or those of the first host that Prometheus knows.
+
+    Raises
+    ------
+    CheckError
+        If it knows no such host.
+    """
+    found = [series["metric"] for series in ask("hwsonde_exporter_build_info")]
+    wanted = sorted(
+        (labels.get("cluster", ""), labels.get("node", ""))
+        for labels in found
+        if cluster in {None, labels.get("cluster", "")} and node in {None, labels.get("node", "")}
+    )
+    if not wanted:
+        raise CheckError("Prometheus has no exporter of hwsonde, or none with this cluster and node")
+    return dict(zip(("cluster", "node"), wanted[0], strict=True))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print one line a panel; status 1 if one is empty that must not be, 2 if nothing can be checked."""
+    parser = argparse.ArgumentParser(
+        prog="check_panels.py", description="Check that every panel of a dashboard has data."
+    )
+    parser.add_argument("--prometheus", required=True, metavar="URL", help="address of Prometheus")
+    parser.add_argument("--board", type=Path, default=BOARD, help="the dashboard's JSON (default: the host board)")
+    parser.add_argument("--cluster", help="value of the cluster variable (default: that of the first host)")
+    parser.add_argument("--node", help="value of the node variable (default: the first host)")
+    parser.add_argument(
+        "--interval", default="5s", help="what stands for $__rate_interval: at least twice the scrape interval"
+    )
+    parser.add_argument("--strict", action="store_true", help="let no panel be empty")
+    given = parser.parse_args(arguments)
+    ask = asker(given.prometheus)
+    try:
+        board = json.loads(given.board.read_text(encoding="utf-8"))
+        values = host_values(ask, given.cluster, given.node)
+        results = check(board, values, ask, given.interval)
+    except (OSError, ValueError, KeyError, TypeError, CheckError) as error:
+        print(f"check_panels: {error}", file=sys.stderr)
+        return 2
+    empty = [result for result in results if result.series == 0 and (given.strict or result.quiet is None)]
+    for result in results:
+        note = "" if result.series else f"  EMPTY{f' ({result.quiet})' if result.quiet else ''}"
+        print(f"{result.series:4d}  {result.title}{note}")
+    print(f"{len(results)} panels, {len(empty)} empty that must not be")
+    return 1 if empty else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
