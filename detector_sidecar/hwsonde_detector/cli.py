@@ -133,11 +133,11 @@ def _check(options: argparse.Namespace) -> int:
     _say(
         f"  source: {config.source.backend} at {config.source.url}, selector {config.source.selector or '(all targets)'}"
     )
+    asked = f"{len(metric_names(profiles))} metrics"
+    _say(f"  profiles: {', '.join(config.profiles)}, which ask for {asked} in {len(source.selectors)} request(s)")
+    agreement = f"{len(detectors.members)} of which {detectors.agreement} must agree"
     _say(
-        f"  profiles: {', '.join(config.profiles)}, which ask for {len(metric_names(profiles))} metrics by {len(source.selectors)} queries"
-    )
-    _say(
-        f"  detectors: {', '.join(config.detectors.members)}, {config.detectors.agreement} must agree; learning takes {config.learning.calibrated_rows} rows"
+        f"  detectors: {', '.join(detectors.members)}, {agreement}; learning takes {config.learning.calibrated_rows} rows"
     )
     return 0
 

@@ -43,6 +43,7 @@ _START = struct.Struct("<B?I")
 _KIND_READ, _KIND_START = 1, 2
 _LEVEL = 1  # of zlib: a tick's cost matters more than the last tenth of the size
 _MAX_PAYLOAD = 1 << 31
+_UNREADABLE = (struct.error, ValueError, KeyError, TypeError, zlib.error, OSError, EOFError)
 
 logger = logging.getLogger("hwsonde_detector.archive")
 
@@ -215,7 +216,7 @@ class ArchiveSource:
         known = SeriesTable()
         self.warning = None
         with self._open() as file:
-            size = os.fstat(file.fileno()).st_size
+            size, end = os.fstat(file.fileno()).st_size, len(MAGIC)
             for at, length, crc in _walk(file, self.path, size):
                 payload = file.read(length)
                 if zlib.crc32(payload) != crc:
@@ -223,22 +224,13 @@ class ArchiveSource:
                         raise ArchiveError(_damaged(self.path, at))
                     break
                 try:
-                    yield _decode(payload, known)
-                except (
-                    struct.error,
-                    ValueError,
-                    KeyError,
-                    zlib.error,
-                    orjson.JSONDecodeError,
-                    SourceError,
-                    OSError,
-                    EOFError,
-                ) as error:
+                    record = _decode(payload, known)
+                except (*_UNREADABLE, SourceError) as error:
                     raise ArchiveError(f"{_damaged(self.path, at)} ({type(error).__name__})") from None
-            else:
-                if file.tell() >= size:
-                    return
-            self.warning = f"{self.path}: the last record was cut off; all before it was used"
+                end = at + _HEADER.size + length
+                yield record
+            if end < size:
+                self.warning = f"{self.path}: the last record was cut off; all before it was used"
 
     def ticks(self) -> Iterator[tuple[int, Read]]:
         """Give each answer with the time that it was scored at."""
@@ -277,7 +269,6 @@ def _walk(file: BinaryIO, path: Path, size: int) -> Iterator[tuple[int, int, int
             return
         yield at, length, crc
         at += _HEADER.size + length
-    file.seek(size)
 
 
 def _end_of_good(file: BinaryIO, path: Path, size: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -44,7 +45,7 @@ _TABLE: tuple[tuple[_Kinds, type[SourceError], Callable[[str, SourceOptions], st
     ),
     ((ssl.SSLError,), SourceUnreachable, lambda reason, _: f"TLS failed: {reason}; check source.url and source.tls"),
     (
-        (IncompleteRead,),
+        (IncompleteRead, http.client.IncompleteRead),
         SourceGarbled,
         lambda *_: "the answer is truncated: the connection ended early; check the server's log and what lies between",
     ),

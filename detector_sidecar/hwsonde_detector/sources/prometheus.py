@@ -86,7 +86,7 @@ class PrometheusSource:
         Notes
         -----
         The first part is small and the next ones grow or shrink with what came back. A part that the server finds too
-        large is halved and asked for again.
+        large is halved and asked for again, and no later one is larger.
         """
         if step_ms is not None and step_ms <= 0:
             raise ValueError("step_ms must be positive")
@@ -103,7 +103,7 @@ class PrometheusSource:
         return self._ask("/api/v1/query", forms, since_ms)
 
     def _raw_parts(self, start_ms: int, end_ms: int) -> Iterator[Read]:
-        stretch = _FIRST_STRETCH_MS
+        stretch, longest = _FIRST_STRETCH_MS, _LONGEST_STRETCH_MS
         while start_ms < end_ms:
             until = min(start_ms + stretch, end_ms)
             try:
@@ -111,17 +111,17 @@ class PrometheusSource:
             except SourceRefused as error:
                 if not _TOO_MUCH.search(str(error)) or until - start_ms <= 1000:
                     raise
-                stretch = max((until - start_ms) // 2, 1000)
+                stretch = longest = max((until - start_ms) // 2, 1000)
                 continue
             per_ms = read.batch.times.size / (until - start_ms)
             aim = int(self.options.max_samples / per_ms) if per_ms else 4 * stretch
-            stretch = min(max(aim, 1000), 4 * stretch, _LONGEST_STRETCH_MS)
+            stretch = min(max(aim, 1000), 4 * stretch, longest)
             start_ms = until
             yield read
 
     def _grid_parts(self, start_ms: int, end_ms: int, step_ms: int) -> Iterator[Read]:
         at, last = (start_ms // step_ms + 1) * step_ms, end_ms // step_ms * step_ms
-        points = _FIRST_POINTS
+        points, most = _FIRST_POINTS, MAX_POINTS
         while at <= last:
             until = min(at + (points - 1) * step_ms, last)
             span = {"start": _seconds(at), "end": _seconds(until), "step": f"{step_ms / 1000:.3f}"}
@@ -132,9 +132,9 @@ class PrometheusSource:
             except SourceRefused as error:
                 if not _TOO_MUCH.search(str(error)) or until == at:
                     raise
-                points = max(((until - at) // step_ms + 1) // 2, 1)
+                points = most = max(((until - at) // step_ms + 1) // 2, 1)
                 continue
-            points = min(max(self.options.max_samples // max(len(read.batch.series), 1), 1), 4 * points, MAX_POINTS)
+            points = min(max(self.options.max_samples // max(len(read.batch.series), 1), 1), 4 * points, most)
             at = until + step_ms
             yield read
 
