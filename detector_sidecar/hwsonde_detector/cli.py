@@ -10,12 +10,15 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from hwsonde_detector import __version__, logs
-from hwsonde_detector.config import Config, format_duration, load_config, load_profiles, parse_duration
+from hwsonde_detector.config import Config, format_duration, load_config, parse_duration
 from hwsonde_detector.config.loading import FLAGS
 from hwsonde_detector.errors import ArchiveError, ConfigError, DetectorError, SourceError
+
+if TYPE_CHECKING:
+    from hwsonde_detector.sources.options import SourceOptions
 
 _HELP = {
     "--web.listen-address": ("HOST:PORT", "where the page and /metrics listen (web.listen)"),
@@ -31,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logs.set_up()
     try:
-        return int(options.command(options))
+        status: int = options.command(options)
     except DetectorError as error:
         for line in str(error).splitlines():
             _say(f"hwsonde-detector: {line}", sys.stderr)
@@ -45,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the last line of defence: a defect is named on one line, too
         logs.report(error)
         return 1
+    return status
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -113,45 +117,50 @@ def _run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     config = _load(options)
     from hwsonde_detector.connect import metric_names, open_source  # noqa: PLC0415
+    from hwsonde_detector.service.wiring import make_plan  # noqa: PLC0415
 
-    profiles = load_profiles(config.profiles, config.origin.directory)
+    profiles = make_plan(config).profiles
     source = open_source(config, profiles)
-    try:
-        source.options.credentials.fresh()
-    except SourceError as error:
-        raise ConfigError(f"source: {error}") from None
-    finally:
-        source.close()
-    for key in ("ca_file", "cert_file", "key_file"):
-        path = getattr(config.source.tls, key)
-        if path is not None and not os.access(path, os.R_OK):
-            raise ConfigError(f"source.tls.{key}: {path} cannot be read; check the path and its permissions")
+    source.close()
+    _check_files(config, source.options)
     tick = config.tick if isinstance(config.tick, str) else format_duration(config.tick)
+    asked = f"{len(metric_names(profiles))} metrics in {len(source.selectors)} request(s)"
+    detectors, names = config.detectors, ", ".join(config.entity_labels)
+    _say(f"ok: {options.config_file}: mode {config.mode}, tick {tick}, hosts named by {names}")
+    _say(f"  source: {config.source.backend} at {config.source.url}, selector {config.source.selector or 'none'}")
+    _say(f"  profiles: {', '.join(config.profiles)}, which ask for {asked}")
+    _say(f"  detectors: {', '.join(detectors.members)}, of which {detectors.agreement} must agree")
     _say(
-        f"ok: {options.config_file}: mode {config.mode}, tick {tick}, hosts named by {', '.join(config.entity_labels)}"
-    )
-    _say(
-        f"  source: {config.source.backend} at {config.source.url}, selector {config.source.selector or '(all targets)'}"
-    )
-    asked = f"{len(metric_names(profiles))} metrics"
-    _say(f"  profiles: {', '.join(config.profiles)}, which ask for {asked} in {len(source.selectors)} request(s)")
-    agreement = f"{len(detectors.members)} of which {detectors.agreement} must agree"
-    _say(
-        f"  detectors: {', '.join(detectors.members)}, {agreement}; learning takes {config.learning.calibrated_rows} rows"
+        f"  learning: first scores after {config.learning.first_rows} rows, pages after {config.learning.calibrated_rows}"
     )
     return 0
 
 
+def _check_files(config: Config, source: SourceOptions) -> None:
+    """See that secrets and certificates are there, which a start would only find out at the first read."""
+    try:
+        source.credentials.fresh()
+    except SourceError as error:
+        raise ConfigError(f"source: {error}") from None
+    for key in ("ca_file", "cert_file", "key_file"):
+        path = getattr(config.source.tls, key)
+        if path is not None and not os.access(path, os.R_OK):
+            raise ConfigError(f"source.tls.{key}: {path} cannot be read; check the path and its permissions")
+
+
 def _replay(options: argparse.Namespace) -> int:
     config = _load(options)
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
     from hwsonde_detector.replay import replay  # noqa: PLC0415
+    from hwsonde_detector.service.wiring import make_plan  # noqa: PLC0415
     from hwsonde_detector.sources.archive import ArchiveSource  # noqa: PLC0415
-    from hwsonde_detector.worker import Plan  # noqa: PLC0415
 
     archive = ArchiveSource(options.archive)
-    plan = Plan(config.settings(), load_profiles(config.profiles, config.origin.directory))
-    for line in replay(archive.records(), plan):
-        sys.stdout.buffer.write(line)
+    # As many threads in the linear algebra as the service has: another number may round sums differently.
+    with threadpool_limits(limits=1):
+        for line in replay(archive.records(), make_plan(config)):
+            sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()
     if archive.warning:
         _say(f"hwsonde-detector: {archive.warning}", sys.stderr)
@@ -165,9 +174,10 @@ def _capture(options: argparse.Namespace) -> int:
         every = _duration("--every", options.every)
     from hwsonde_detector.capture import capture  # noqa: PLC0415
     from hwsonde_detector.connect import open_source  # noqa: PLC0415
+    from hwsonde_detector.service.wiring import make_plan  # noqa: PLC0415
     from hwsonde_detector.sources.archive import ArchiveRecorder  # noqa: PLC0415
 
-    source = open_source(config, load_profiles(config.profiles, config.origin.directory))
+    source = open_source(config, make_plan(config).profiles)
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())

@@ -139,7 +139,7 @@ def test_a_configured_proxy_is_used(server):
 
 
 def test_a_dead_proxy_is_named(server):
-    with pytest.raises(SourceUnreachable, match="source.proxy"):
+    with pytest.raises(SourceUnreachable, match=r"source\.proxy"):
         source(server, url="http://prometheus.invalid:9090", proxy_url="http://127.0.0.1:1").read(0, 1000)
 
 
