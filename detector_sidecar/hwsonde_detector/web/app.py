@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -157,7 +158,9 @@ class App:
         return documents.hosts(board, self._history, self._clock.monotonic(), self._clock.now_ms())
 
     def _host(self, name: str) -> Answer:
-        found = documents.host(self._board.get(), self._history, name, self._clock.monotonic(), self._clock.now_ms())
+        board, monotonic, now_ms = self._board.get(), self._clock.monotonic(), self._clock.now_ms()
+        # The server leaves an encoded slash as it is, so that it can be told from one that parts the path.
+        found = documents.host(board, self._history, re.sub("%2f", "/", name, flags=re.IGNORECASE), monotonic, now_ms)
         return _json(found) if found is not None else _line(HTTPStatus.NOT_FOUND, "no host of this name is known")
 
     def _episodes(self) -> Answer:

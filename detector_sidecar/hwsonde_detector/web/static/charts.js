@@ -1,6 +1,8 @@
 // Two charts with one cursor: the score with its threshold, and its parts stacked by subsystem.
 /* global uPlot */
-const HEIGHT = 190;
+import { clock } from "./words.js";
+
+const HEIGHT = 180;
 
 function style(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -25,7 +27,7 @@ function withGaps(times, columns) {
 function axes() {
   const common = { stroke: style("faint"), grid: { stroke: style("grid"), width: 1 }, ticks: { stroke: style("line"), width: 1 }, font: "12px system-ui, sans-serif" };
   return [
-    { ...common, values: (_, ticks) => ticks.map((tick) => new Date(tick * 1000).toLocaleTimeString([], { hour12: false })), space: 90 },
+    { ...common, values: (_, ticks) => ticks.map((tick) => clock(tick * 1000)), space: 90, size: 30 },
     { ...common, size: 46 },
   ];
 }
@@ -116,6 +118,7 @@ export class Charts {
     if (this.plots[which]) { this.plots[which].setData(data); return; }
     const options = {
       width: Math.max(this.boxes[which].clientWidth, 200), height: HEIGHT, legend: { show: false }, axes: axes(),
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
       cursor: { sync: { key: "host" }, drag: { x: false, y: false }, y: false, points: { show: false } },
       scales: { x: { time: true }, y: { range } }, series: [{}, ...series],
       hooks: { drawClear: [(plot) => shade(plot, this.episodes, this.nowMs)], draw: [threshold] },

@@ -50,7 +50,7 @@ function showVerdict(all) {
   put(byId("verdict-mark"), troubled ? "!" : (STATES[state] || ["…"])[0]);
   put(byId("verdict-text"), troubled ? `Blind: ${all.source.text}` : all.summary);
   const loud = worst && worst.score !== null && ["anomalous", "raised"].includes(worst.state);
-  put(byId("verdict-side"), loud ? `score ${score(worst.score)}` : "");
+  put(byId("verdict-side"), loud ? `${score(worst.score)} × threshold` : "");
   put(byId("source"), all.source.text);
   byId("source").dataset.state = all.source.state;
   byId("mode").hidden = all.mode === "live";
@@ -62,7 +62,7 @@ function showWaiting(all) {
   byId("waiting").hidden = !nothing;
   document.querySelector(".columns").hidden = nothing;
   if (nothing) {
-    put(byId("waiting-text"), `${all.source.text}. A host appears with its second scrape; it is learned for a few minutes before its score counts.`);
+    put(byId("waiting-text"), `${all.source.text.replace(/[.?]*$/, (end) => end || ".")} A host appears with its second scrape; it is learned for a few minutes before its score counts.`);
   }
 }
 

@@ -30,5 +30,6 @@ export function ago(ms) {
 }
 
 export function clock(ms) {
-  return new Date(ms).toLocaleTimeString([], { hour12: false });
+  // UTC everywhere: titles, logs and pages of other tools say the same time.
+  return new Date(ms).toISOString().slice(11, 19);
 }

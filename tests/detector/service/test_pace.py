@@ -1,0 +1,136 @@
+"""When is read, what is asked for, and what time it is: pure parts of the loop."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwsonde_detector.service.pace import Cursor, Pace, Timeline
+from hwsonde_detector.types import SampleBatch, Series
+
+
+def batch(*times: int) -> SampleBatch:
+    return SampleBatch((Series("m", ()),), np.array([0, len(times)]), np.array(times, np.int64), np.zeros(len(times)))
+
+
+def test_the_next_tick_comes_just_after_the_next_scrape() -> None:
+    pace = Pace()
+    pace.observe(10_437, 1000, 10_560)
+    assert pace.plan(10_600) == (11_557, 0)
+
+
+def test_a_sample_that_came_late_moves_the_aim() -> None:
+    pace = Pace()
+    pace.observe(10_000, 1000, 10_120)
+    pace.plan(10_130)
+    pace.observe(10_000, 1000, 11_120)
+    due, skipped = pace.plan(11_125)
+    assert (due, skipped) == (11_225, 0)
+    pace.observe(11_000, 1000, 11_225)
+    assert pace.plan(11_230) == (12_225, 0)
+
+
+def test_a_silent_target_is_asked_once_an_interval_and_the_aim_stays() -> None:
+    pace = Pace()
+    pace.observe(10_000, 1000, 10_120)
+    now, asked = 10_125, []
+    for _ in range(20):
+        due, skipped = pace.plan(now)
+        now = round(due)
+        asked.append(now)
+        assert skipped == 0
+        pace.observe(10_000, 1000, now)
+        now += 5
+    gaps = np.diff(asked[-8:])
+    assert np.abs(gaps - 1000).max() < 10
+    assert pace.margin_ms == Pace.MARGIN_MS
+
+
+def test_late_ticks_are_skipped_and_counted_never_queued() -> None:
+    pace = Pace()
+    pace.observe(10_000, 1000, 10_120)
+    assert pace.plan(10_130) == (11_120, 0)
+    pace.observe(11_000, 1000, 11_120)
+    assert pace.plan(14_500) == (15_120, 3)
+    fixed = Pace(fixed_ms=5000)
+    assert fixed.plan(100_000) == (105_000, 0)
+    assert fixed.plan(105_010) == (110_000, 0)
+    assert fixed.plan(121_000) == (125_000, 2)
+
+
+def test_a_rest_is_not_lateness() -> None:
+    pace = Pace(fixed_ms=1000)
+    pace.plan(0)
+    pace.rest()
+    assert pace.plan(60_000)[1] == 0
+
+
+@given(st.integers(0, 10**7), st.integers(100, 60_000), st.integers(0, 10**7))
+def test_the_next_tick_is_always_later_and_within_an_interval(newest: int, interval: int, passed: int) -> None:
+    pace = Pace()
+    pace.observe(newest, interval, newest + 120)
+    now = newest + passed
+    due, skipped = pace.plan(now)
+    assert now < due <= max(now, newest + pace.margin_ms) + interval + 1
+    assert skipped == 0
+
+
+def test_live_reads_overlap_so_that_a_slow_target_is_not_missed() -> None:
+    cursor = Cursor(100_000, 600_000)
+    assert cursor.span(101_120, 1000) == (98_000, 101_120)
+    cursor.advance(batch(101_000), 98_000, 101_120, behind=False)
+    assert cursor.span(102_120, 1000) == (99_000, 102_120)
+
+
+def test_a_long_gap_is_read_in_bounded_parts_without_a_hole() -> None:
+    cursor = Cursor(0, 600_000, samples=1000)
+    now, spans = 3_600_000, []
+    for _ in range(1000):
+        since, until = cursor.span(now, 1000)
+        spans.append((since, until))
+        cursor.advance(batch(*range(max(since, 0) + 1, until + 1, 100)), since, until, behind=until < now)
+        if until == now:
+            break
+    assert spans[-1][1] == now
+    assert all(later[0] <= earlier[1] for earlier, later in zip(spans, spans[1:], strict=False))
+    assert max(until - since for since, until in spans[1:]) <= 110_000
+
+
+def test_an_empty_past_is_skipped_fast() -> None:
+    cursor = Cursor(0, 600_000)
+    for count in range(1, 20):
+        since, until = cursor.span(3_600_000, 1000)
+        cursor.advance(SampleBatch.empty(), since, until, behind=until < 3_600_000)
+        if until == 3_600_000:
+            break
+    assert count <= 8
+
+
+def test_a_failed_read_asks_for_less_and_old_gaps_are_given_up() -> None:
+    cursor = Cursor(0, 600_000)
+    since, until = cursor.span(3_600_000, 1000)
+    cursor.shrink()
+    assert cursor.span(3_600_000, 1000)[1] - since == (until - since) // 2
+    cursor.forget_before(3_000_000)
+    assert cursor.span(3_600_000, 1000)[0] == 2_998_000
+
+
+def test_the_time_of_reading_never_goes_back() -> None:
+    line = Timeline()
+    assert line.now_ms(1_000_000, 10.0) == (1_000_000, 0)
+    line.observe(999_900, 10.0)
+    assert line.now_ms(1_001_000, 11.0) == (1_001_000, 0)
+    time, jump = line.now_ms(400_000, 12.0)
+    assert (time, jump) == (1_001_900, 602_000)
+    assert line.now_ms(401_000, 13.0) == (1_002_900, 0)
+    # Bounded: when the clock has caught up, what is new then lies within one read.
+    assert line.now_ms(700_000, 2000.0) == (999_900 + 240_000, 0)
+    assert line.now_ms(2_000_000, 2001.0) == (2_000_000, 0)
+
+
+def test_a_small_correction_of_the_clock_is_no_jump() -> None:
+    line = Timeline()
+    line.now_ms(1_000_000, 10.0)
+    assert line.now_ms(1_000_300, 11.0) == (1_000_300, 0)
+    assert line.now_ms(999_900, 11.1)[1] == 0

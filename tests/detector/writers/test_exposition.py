@@ -1,0 +1,189 @@
+"""The exposition writer against prometheus_client's parser and promtool."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from hwsonde_detector.errors import ConfigError
+from hwsonde_detector.published import Held, Published, PublishedHost
+from hwsonde_detector.telemetry import COUNTED, READ_REASONS, Counters, Family, Kind, Sample
+from hwsonde_detector.types import Channel, Contribution, Device, Entity, Episode, Learning, Score, Subsystem
+from hwsonde_detector.writers.exposition import FAMILIES, check_entity_labels, exposition
+from hwsonde_detector.writers.text import number, render
+
+HOST = Entity((("cluster", "a"), ("node", "n1")))
+LEARNING = Learning(300, 240, 50_000, frozen=False, channels=9, channels_judged=7)
+
+
+def part(index: int, share: float, device: Device | None = None) -> Contribution:
+    return Contribution(Channel(f"c{index}", Subsystem.CPU, device), share, 5.0, 2.0, 0.0, 1.0)
+
+
+def window(end_ms: int, fused: float, **changes: object) -> Score:
+    made = Score(
+        HOST,
+        end_ms,
+        fused,
+        {"zscore": fused / 2, "mahalanobis": 3 - fused},
+        {Subsystem.CPU: fused * 0.75, Subsystem.GPU: fused * 0.25},
+        (),
+        calibrated=True,
+        threshold=1.0,
+        coverage=0.9,
+        anomalous_channels=0.1,
+    )
+    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+
+
+def episode(subsystem: Subsystem = Subsystem.CPU) -> Episode:
+    return Episode("n1@x", HOST, 1, 1, None, subsystem, 2.0, "t", (part(99, 0.5),))
+
+
+def host(*held: Held, **changes: object) -> PublishedHost:
+    return dataclasses.replace(PublishedHost(HOST, LEARNING, 1000, (), held, 2.0), **changes)  # type: ignore[arg-type]
+
+
+def parsed(published: Published, monotonic: float = 10.0, now_ms: int = 60_000) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    for family in text_string_to_metric_families(exposition(published, monotonic, now_ms).decode()):
+        for sample in family.samples:
+            series = found.setdefault(sample.name, {})
+            key = tuple(sorted(sample.labels.items()))
+            assert key not in series
+            series[key] = sample.value
+    return found
+
+
+def board(*hosts: PublishedHost, **changes: object) -> Published:
+    made = Published(taken=10.0, now_ms=60_000, started_ms=1000, hosts=hosts, own=Counters().samples())
+    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+
+
+def key(**labels: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted({"cluster": "a", "node": "n1", **labels}.items()))
+
+
+def test_values_are_the_maximum_over_the_trailing_hold_whoever_asks() -> None:
+    published = board(host(Held(7.9, window(1, 2.9)), Held(8.5, window(2, 2.0)), Held(9.5, window(3, 0.5))))
+    for _ in range(3):
+        found = parsed(published)
+        assert found["hwsonde_anomaly_score"] == {
+            key(detector="fused"): 2.0,
+            key(detector="zscore"): 1.0,
+            key(detector="mahalanobis"): 2.5,
+        }
+        assert found["hwsonde_anomaly_subsystem_score"] == {key(subsystem="cpu"): 1.5, key(subsystem="gpu"): 0.5}
+        assert found["hwsonde_anomaly_window_end_timestamp_seconds"] == {key(): 0.003}
+
+
+def test_a_score_outlives_one_late_tick_and_is_withdrawn_when_nothing_renews_it() -> None:
+    published = board(host(Held(4.5, window(2, 2.0))))
+    assert parsed(published, monotonic=10.0)["hwsonde_anomaly_score"][key(detector="fused")] == 2.0
+    silent = parsed(published, monotonic=10.6)
+    assert "hwsonde_anomaly_score" not in silent
+    assert silent["hwsonde_anomaly_window_end_timestamp_seconds"] == {key(): 0.002}
+    assert silent["hwsonde_anomaly_calibrated"] == {key(): 1}
+
+
+def test_a_score_that_is_not_a_number_is_left_out_and_hides_no_other() -> None:
+    published = board(host(Held(9.0, window(1, math.nan)), Held(9.1, window(2, 0.5)), Held(9.2, window(3, math.nan))))
+    assert parsed(published)["hwsonde_anomaly_score"][key(detector="fused")] == 0.5
+    only = parsed(board(host(Held(9.0, window(1, math.nan)))))
+    assert key(detector="fused") not in only.get("hwsonde_anomaly_score", {})
+
+
+def test_an_open_episode_shows_its_bounded_top_and_a_closed_one_nothing() -> None:
+    top = tuple(part(index, 0.05, Device("gpu", f"GPU-{index}")) for index in range(40))
+    opened = (episode(Subsystem.CPU), episode(Subsystem.GPU), episode(Subsystem.CPU))
+    found = parsed(board(host(Held(9.5, window(3, 2.0, top=top)), open_episodes=opened)))
+    assert len(found["hwsonde_anomaly_channel_share"]) == 10
+    assert len(found["hwsonde_anomaly_expected_upper"]) == len(found["hwsonde_anomaly_expected_lower"]) == 10
+    assert len(found["hwsonde_anomaly_device_score"]) == 10
+    assert found["hwsonde_anomaly_device_score"][key(**{"class": "gpu", "device": "GPU-0"})] == pytest.approx(0.1)
+    assert found["hwsonde_incident_active"] == {
+        key(subsystem="cpu", scope="host"): 1,
+        key(subsystem="gpu", scope="host"): 1,
+    }
+    quiet = parsed(board(host(Held(9.5, window(3, 2.0, top=top)))))
+    assert not {"hwsonde_anomaly_channel_share", "hwsonde_anomaly_device_score", "hwsonde_incident_active"} & set(quiet)
+
+
+def test_while_an_episode_ends_its_peak_still_explains_it() -> None:
+    found = parsed(board(host(Held(9.5, window(3, 0.4)), open_episodes=(episode(),))))
+    assert list(found["hwsonde_anomaly_channel_share"]) == [key(channel="c99", subsystem="cpu")]
+
+
+def test_shadow_mode_pages_under_another_name_and_scores_under_the_same() -> None:
+    found = parsed(board(host(Held(9.5, window(3, 2.0)), open_episodes=(episode(),)), shadow=True))
+    assert "hwsonde_incident_active" not in found
+    assert found["hwsonde_shadow_incident_active"] == {key(subsystem="cpu", scope="host"): 1}
+    assert found["hwsonde_anomaly_score"][key(detector="fused")] == 2.0
+
+
+def test_a_learning_host_is_not_calibrated_and_has_no_score() -> None:
+    learning = Learning(12, 240, None, frozen=False, channels=9, channels_judged=0)
+    found = parsed(board(host(learning=learning)))
+    assert found["hwsonde_anomaly_calibrated"] == {key(): 0}
+    assert found["hwsonde_anomaly_learning_rows"] == {key(): 12}
+    assert found["hwsonde_anomaly_learning_rows_needed"] == {key(): 240}
+    assert "hwsonde_detector_model_age_seconds" not in found
+
+
+def test_what_is_gone_disappears() -> None:
+    assert not [name for name in parsed(board()) if name.startswith(("hwsonde_anomaly", "hwsonde_incident"))]
+
+
+def test_counters_are_there_at_zero_before_anything_happened() -> None:
+    found = parsed(board())
+    assert found["hwsonde_detector_read_errors_total"] == {(("reason", reason),): 0 for reason in READ_REASONS}
+    assert len(found["hwsonde_detector_episodes_total"]) == len(Subsystem)
+    assert found["hwsonde_detector_ticks_total"] == {(): 0}
+    assert found["hwsonde_detector_read_duration_seconds_count"] == {(): 0}
+
+
+def test_every_counted_family_is_among_those_that_are_written() -> None:
+    assert set(COUNTED) <= set(FAMILIES)
+    assert len({family.name for family in FAMILIES}) == len(FAMILIES)
+
+
+@given(st.text(min_size=1, max_size=30).filter(lambda text: text.isprintable() or "\n" in text))
+def test_any_label_value_comes_back_verbatim(value: str) -> None:
+    odd = Entity((("cluster", 'a"\\\n'), ("node", value)))
+    published = board(dataclasses.replace(host(), entity=odd))
+    ((labels, _),) = parsed(published)["hwsonde_anomaly_learning_rows"].items()
+    assert dict(labels) == {"cluster": 'a"\\\n', "node": value}
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_any_number_comes_back_equal(value: float) -> None:
+    assert float(number(value)) == value
+
+
+def test_of_two_samples_of_one_series_the_first_stays_and_labels_without_value_are_left_out() -> None:
+    family = Family("hwsonde_x", Kind.GAUGE, "A \\ help\nof two lines.", ("a",))
+    text = render((family,), [Sample(family, (("a", ""),), 1), Sample(family, (), 2), Sample(family, (("a", "b"),), 0.5)])
+    assert text == b'# HELP hwsonde_x A \\\\ help\\nof two lines.\n# TYPE hwsonde_x gauge\nhwsonde_x 1\nhwsonde_x{a="b"} 0.5\n'
+
+
+def test_an_entity_label_that_our_series_carry_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'subsystem' is a label"):
+        check_entity_labels(("cluster", "subsystem"))
+
+
+def test_promtool_finds_nothing_to_complain_about() -> None:
+    text = exposition(board(host(Held(9.5, window(3, 2.0)), open_episodes=(episode(),)), last_sample_ms=59_000), 10.0, 60_000)
+    tool = shutil.which("promtool")
+    if tool is None:
+        print("promtool is not installed: the names are checked by the rules that it would apply")
+        assert all(family.help.endswith(".") and family.name.endswith("_total") == (family.kind is Kind.COUNTER) for family in FAMILIES)
+        return
+    done = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
