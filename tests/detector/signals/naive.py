@@ -1,0 +1,235 @@
+"""Slow and obvious versions of what the signals room computes; the fast ones must equal them, NaN included."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from hwsonde_detector.signals.layout import RuleBook, channel_name
+from hwsonde_detector.signals.profiles.rules import Aggregate, Formula, Reading
+
+NAN = math.nan
+
+
+def label(series, name):
+    return dict(series.labels).get(name, "")
+
+
+def target(series):
+    return label(series, "job"), label(series, "instance")
+
+
+def plan(series, rules):
+    """Channels of one target: name -> (rule, series of each part)."""
+    found = {}
+    for rule in rules:
+        own = {}
+        for one in series:
+            for place, part in enumerate(rule.parts):
+                if part.name == one.name and part.takes(dict(one.labels)):
+                    values = tuple(label(one, key) for key in rule.by)
+                    own.setdefault(values, [[] for _ in rule.parts])[place].append(one)
+        for values, parts in own.items():
+            name = channel_name(rule.name, list(zip(rule.by, values, strict=True)))
+            if all(parts) and name not in found:
+                found[name] = (rule, parts)
+    return found
+
+
+def interval_at(times, time):
+    """Lower median of the last nine differences up to a time; 0 before the second scrape."""
+    past = [one for one in times if one <= time][-10:]
+    gaps = [after - before for before, after in zip(past, past[1:], strict=False)]
+    return statistics.median_low(gaps) if gaps else 0
+
+
+class Counts:
+    def __init__(self):
+        self.resets = self.rejected = 0
+
+
+def signal(samples, part, times, counts):
+    """Time -> value of one series: a number, NaN where it is known to be wrong, missing where it takes no part."""
+    result = {}
+    last = None
+    for time, value in samples:
+        if not (math.isfinite(value) and part.low <= value <= part.high):
+            result[time] = NAN
+            counts.rejected += 1
+            continue
+        before, last = last, (time, value)
+        if part.reading is Reading.VALUE:
+            result[time] = value
+            continue
+        interval = interval_at(times, time)
+        if before is None or time - before[0] > max(300_000, 10 * interval):
+            continue
+        rate = (value - before[1]) / ((time - before[0]) / 1000)
+        if part.reading is Reading.RATE and value < before[1]:
+            counts.resets += 1
+            rate = NAN
+        elif abs(rate) > part.rate_limit:
+            counts.rejected += 1
+            rate = NAN
+        if interval and time - before[0] > 2.5 * interval:
+            rate = NAN
+        result[time] = rate
+    return result
+
+
+def join(values, how):
+    if not values:
+        return NAN
+    if any(math.isnan(value) for value in values):
+        return NAN
+    if how is Aggregate.SUM:
+        return sum(values)
+    if how is Aggregate.MEAN:
+        return sum(values) / len(values)
+    return max(values) if how is Aggregate.MAX else min(values)
+
+
+def evaluate(rule, terms):
+    if any(math.isnan(term) for term in terms):
+        return NAN
+    if rule.formula is Formula.PLAIN:
+        return terms[0]
+    if rule.formula is Formula.RATIO:
+        return terms[0] / max(terms[1], rule.minimum)
+    if terms[1] <= 0:
+        return NAN
+    mean = terms[0] / terms[1]
+    if rule.formula is Formula.MEAN:
+        return mean
+    return math.sqrt(max(terms[2] / terms[1] - (mean - rule.reference) ** 2, 0.0))
+
+
+def target_rows(samples, rules):
+    """Time -> channel -> value of one target, at its own scrape times; with its times and counts."""
+    channels = plan(samples, rules)
+    read = {one for _, parts in channels.values() for part in parts for one in part}
+    times = sorted({time for one in read for time, _ in samples[one]})
+    counts = Counts()
+    rows = {time: {} for time in times}
+    for name, (rule, groups) in channels.items():
+        signals = [
+            [signal(samples[one], part, times, counts) for one in group]
+            for part, group in zip(rule.parts, groups, strict=True)
+        ]
+        for time in times:
+            terms = [
+                join([one[time] for one in group if time in one], part.aggregate)
+                for part, group in zip(rule.parts, signals, strict=True)
+            ]
+            rows[time][name] = evaluate(rule, terms)
+    return times, rows, counts
+
+
+def channel_rows(samples, profiles, primary):
+    """Rows of an entity, from all samples at once: time -> channel -> value; resets; rejected samples.
+
+    ``samples`` maps each series to its (time, value) pairs, ascending; ``primary`` is the target that gives the rows their times.
+    """
+    rules = RuleBook.of(profiles).rules
+    by_target = {}
+    for series, pairs in samples.items():
+        by_target.setdefault(target(series), {})[series] = pairs
+    known = {one: target_rows(own, rules) for one, own in by_target.items()}
+    result = {}
+    for time in known[primary][0]:
+        row = {}
+        for one in [primary, *sorted(set(known) - {primary})]:
+            times, rows, _ = known[one]
+            past = [other for other in times if other <= time]
+            if past and time - past[-1] <= 1.5 * interval_at(times, past[-1]):
+                values = rows[past[-1]]
+            elif past and past[-1] == time:
+                values = rows[time]
+            else:
+                values = dict.fromkeys(rows[times[0]], NAN) if times else {}
+            for name, value in values.items():
+                row.setdefault(name, value)
+        result[time] = row
+    return result, sum(one[2].resets for one in known.values()), sum(one[2].rejected for one in known.values())
+
+
+def feature(window, name):
+    rows = len(window)
+    if not all(math.isfinite(value) for value in window):
+        return NAN
+    mean = math.fsum(window) / rows
+    if name == "mean":
+        return mean
+    if name == "deviation":
+        return math.sqrt(math.fsum((value - mean) ** 2 for value in window) / rows)
+    if name == "minimum":
+        return min(window)
+    if name == "maximum":
+        return max(window)
+    if name == "slope":
+        centre = (rows - 1) / 2
+        scale = math.fsum((place - centre) ** 2 for place in range(rows))
+        return (
+            math.fsum((place - centre) * (value - mean) for place, value in enumerate(window)) / scale
+            if rows > 1
+            else 0.0
+        )
+    if name == "difference":
+        return window[-1] - window[-2] if rows > 1 else 0.0
+    return math.fsum(value * value for value in window) / rows
+
+
+def window_features(values, rows, features):
+    result = []
+    for start in range(len(values) - rows + 1):
+        line = []
+        for channel in range(len(values[0])):
+            window = [float(values[start + shift][channel]) for shift in range(rows)]
+            line += [feature(window, name) for name in features]
+        result.append(line)
+    return result
+
+
+def full_windows(times, interval, rows):
+    return [
+        all(0 < times[start + shift + 1] - times[start + shift] <= 1.5 * interval for shift in range(rows - 1))
+        for start in range(max(len(times) - rows + 1, 0))
+    ]
+
+
+def correlation(left, right):
+    """Correlation of two columns with gaps: means and deviations over what is known of each, products over what is known of both."""
+
+    def centred(column):
+        known = [value for value in column if math.isfinite(value)]
+        mean = math.fsum(known) / len(known)
+        moved = [value - mean if math.isfinite(value) else 0.0 for value in column]
+        length = math.sqrt(math.fsum(value * value for value in moved))
+        return [value / length for value in moved]
+
+    return math.fsum(one * two for one, two in zip(centred(left), centred(right), strict=True))
+
+
+def prune(columns, channels, bound):
+    """Names of the channels that are kept."""
+
+    def moves(column):
+        known = [value for value in column if math.isfinite(value)]
+        return len(known) > 1 and max(known) - min(known) > 1e-9 * max(abs(max(known)), abs(min(known)))
+
+    order = sorted(
+        (
+            (-channel.weight, sum(not math.isfinite(value) for value in column), channel.name, channel, column)
+            for channel, column in zip(channels, columns, strict=True)
+            if moves(column)
+        ),
+        key=lambda item: item[:3],
+    )
+    kept = []
+    for item in order:
+        if all(abs(correlation(item[4], other[4])) <= bound for other in kept):
+            kept.append(item)
+    for item in order:
+        if item[3].subsystem not in {other[3].subsystem for other in kept}:
+            kept.append(item)
+    return {item[3].name for item in kept}

@@ -1,0 +1,416 @@
+import math
+from random import Random
+
+import numpy as np
+import pytest
+from hwsonde_detector.signals.channels import ChannelState, advance
+from hwsonde_detector.signals.profiles import parse_profile
+from hwsonde_detector.types import Device, Entity, SampleBatch, Subsystem
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.detector.signals import naive
+from tests.detector.signals.build import batch_of, rows_of, same_rows, series
+
+PROFILE = parse_profile(
+    """
+restart: start_seconds
+metrics:
+  - {name: work_total, kind: counter, subsystem: cpu, by: [mode], aggregate: sum, except: {mode: idle}, scale: {floor: 1}, rate_limit: 1000}
+  - {name: work_total, kind: counter, subsystem: storage, by: [mode], aggregate: max, only: {mode: idle}, scale: {floor: 1}}
+  - {name: level_bytes, kind: level, subsystem: memory, scale: {floor: 1, logarithmic: true}}
+  - {name: heat, kind: gauge, subsystem: thermal, by: [device], aggregate: mean, device: {kind: fan, label: device}, range: [-50, 500], scale: {floor: 1}}
+  - {name: coldest, kind: gauge, subsystem: thermal, aggregate: min, scale: {floor: 1}}
+  - {name: power_sampled_watts, kind: moments, subsystem: power, squares: {reference: 10}, scale: {floor: 1}}
+ratios:
+  - name: error_ratio
+    numerator: {metric: errors_total}
+    denominator: {metric: requests_total}
+    minimum: 5
+    subsystem: network
+    scale: {floor: 0.01}
+""",
+    "test.yaml",
+)
+A = {"job": "a", "instance": "n1:1"}
+B = {"job": "b", "instance": "n1:2"}
+HOST = Entity((("node", "n1"),))
+
+
+def run(batches, profiles=(PROFILE,), state=None):
+    state = state or ChannelState(HOST)
+    result = []
+    for batch in batches:
+        state, news = advance(state, batch, profiles)
+        result.append(news)
+    return result
+
+
+def one(pairs, name="work_total", **labels):
+    """Rows of one series."""
+    return run([batch_of({series(name, **A, **labels): pairs})])[0]
+
+
+def column(news, name):
+    return news.frame.values[:, [channel.name for channel in news.frame.channels].index(name)].tolist()
+
+
+def test_rate_over_the_time_that_really_passed():
+    news = one([(1000, 10.0), (2100, 12.2), (3000, 14.0)], mode="user")
+    assert news.frame.times.tolist() == [1000, 2100, 3000]
+    np.testing.assert_allclose(column(news, "work{mode=user}"), [np.nan, 2.0, 2.0])
+    assert news.interval_ms == 900
+    assert news.frame.entity == HOST
+
+
+def test_first_sample_has_no_rate_and_no_interval():
+    news = one([(1000, 10.0)], mode="user")
+    assert news.interval_ms is None
+    assert len(news.frame.times) == 1
+    assert math.isnan(column(news, "work{mode=user}")[0])
+
+
+def test_reset_masks_one_pair_and_is_counted():
+    news = one([(1000, 10.0), (2000, 20.0), (3000, 1.0), (4000, 4.0)], mode="user")
+    np.testing.assert_allclose(column(news, "work{mode=user}"), [np.nan, 10.0, np.nan, 3.0])
+    assert news.resets == 1
+    assert not news.restarted
+
+
+def test_impossible_rate_is_rejected():
+    news = one([(1000, 0.0), (2000, 10.0), (3000, 1e6), (4000, 1e6 + 1)], mode="user")
+    np.testing.assert_allclose(column(news, "work{mode=user}"), [np.nan, 10.0, np.nan, 1.0])
+    assert news.rejected == 1
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -1.0, 9.3e18])
+def test_impossible_counter_value_is_rejected_and_skipped(bad):
+    news = one([(1000, 0.0), (2000, 10.0), (3000, bad), (4000, 30.0)], mode="user")
+    np.testing.assert_allclose(column(news, "work{mode=user}"), [np.nan, 10.0, np.nan, 10.0])
+    assert (news.rejected, news.resets) == (1, 0)
+
+
+def test_gap_is_not_smeared():
+    times = [1000, 2000, 3000, 6000, 7000]
+    news = one([(time, time / 100) for time in times], mode="user")
+    np.testing.assert_allclose(column(news, "work{mode=user}"), [np.nan, 10, 10, np.nan, 10])
+    assert news.resets == 0
+
+
+def test_one_missed_scrape_still_gives_its_average():
+    news = one([(time, time / 100) for time in [1000, 2000, 3000, 5000]], mode="user")
+    np.testing.assert_allclose(column(news, "work{mode=user}"), [np.nan, 10, 10, 10])
+
+
+def test_level_gives_its_change_of_either_sign():
+    news = one([(1000, 5.0), (2000, 4.0), (3000, 8.0)], name="level_bytes")
+    np.testing.assert_allclose(column(news, "level_bytes_change"), [np.nan, -1.0, 4.0])
+    assert news.resets == 0
+
+
+def test_gauge_needs_only_its_sample_and_is_range_checked():
+    news = one([(1000, 5.0), (2000, 4294967295.0)], name="heat", device="f1")
+    np.testing.assert_allclose(column(news, "heat{device=f1}"), [5.0, np.nan])
+    assert news.rejected == 1
+    assert news.frame.channels[0].device == Device("fan", "f1")
+
+
+def test_sum_takes_only_series_that_were_there_at_both_ends():
+    news = run(
+        [
+            batch_of(
+                {
+                    series("work_total", **A, mode="user", cpu="0"): [(t, t / 1000) for t in (1000, 2000, 3000, 4000)],
+                    series("work_total", **A, mode="user", cpu="1"): [(t, t / 100) for t in (2000, 3000)],
+                }
+            )
+        ]
+    )[0]
+    np.testing.assert_allclose(column(news, "work{mode=user}"), [np.nan, 1.0, 11.0, 1.0])
+
+
+def test_one_wrong_part_hides_the_sum():
+    news = run(
+        [
+            batch_of(
+                {
+                    series("work_total", **A, mode="user", cpu="0"): [(1000, 1.0), (2000, 2.0), (3000, 3.0)],
+                    series("work_total", **A, mode="user", cpu="1"): [(1000, 9.0), (2000, 1.0), (3000, 2.0)],
+                }
+            )
+        ]
+    )[0]
+    np.testing.assert_allclose(column(news, "work{mode=user}"), [np.nan, np.nan, 2.0])
+
+
+def test_moments_give_mean_and_deviation():
+    observed = [[10.0, 12.0], [7.0, 9.0, 11.0, 13.0]]
+    total, count, squares = [100.0], [50.0], [1000.0]
+    for values in observed:
+        total.append(total[-1] + sum(values))
+        count.append(count[-1] + len(values))
+        squares.append(squares[-1] + sum((value - 10.0) ** 2 for value in values))
+    times = (1000, 2000, 3000)
+    name = "power_sampled_watts"
+    news = run(
+        [
+            batch_of(
+                {
+                    series(f"{name}_sum", **A): list(zip(times, total, strict=True)),
+                    series(f"{name}_count", **A): list(zip(times, count, strict=True)),
+                    series(f"{name}_squared_deviation_total", **A): list(zip(times, squares, strict=True)),
+                }
+            )
+        ]
+    )[0]
+    np.testing.assert_allclose(column(news, f"{name}_mean"), [np.nan, 11.0, 10.0])
+    np.testing.assert_allclose(column(news, f"{name}_deviation"), [np.nan, 1.0, np.std(observed[1])])
+
+
+def test_moments_without_observations_have_no_value():
+    name = "power_sampled_watts"
+    news = run(
+        [
+            batch_of(
+                {
+                    series(f"{name}_sum", **A): [(1000, 5.0), (2000, 5.0)],
+                    series(f"{name}_count", **A): [(1000, 5.0), (2000, 5.0)],
+                }
+            )
+        ]
+    )[0]
+    assert [channel.name for channel in news.frame.channels] == [f"{name}_mean"]
+    assert np.isnan(news.frame.values).all()
+
+
+def test_ratio_shrinks_where_little_happens():
+    news = run(
+        [
+            batch_of(
+                {
+                    series("errors_total", **A): [(1000, 0.0), (2000, 1.0), (3000, 3.0), (4000, 3.0)],
+                    series("requests_total", **A): [(1000, 0.0), (2000, 1.0), (3000, 21.0), (4000, 21.0)],
+                }
+            )
+        ]
+    )[0]
+    np.testing.assert_allclose(column(news, "error_ratio"), [np.nan, 0.2, 0.1, 0.0])
+
+
+def test_other_target_joins_while_it_is_fresh():
+    mine = {series("work_total", **A, mode=mode): [(t, t / 100) for t in range(1000, 9000, 1000)] for mode in "xy"}
+    other = {series("heat", **B, device="f"): [(900, 1.0), (1900, 2.0), (2900, 3.0), (3900, 4.0)]}
+    news = run([batch_of(mine | other)])[0]
+    assert news.frame.times.tolist() == list(range(1000, 9000, 1000))
+    # Its own interval is not known at its first scrape; 1.5 intervals after its last one it is no longer believed.
+    expected = [np.nan, 2.0, 3.0, 4.0, 4.0, np.nan, np.nan, np.nan]
+    expected[4] = 4.0 if 5000 - 3900 <= 1500 else np.nan
+    np.testing.assert_allclose(column(news, "heat{device=f}"), expected)
+
+
+def test_the_target_with_most_channels_gives_the_times_and_keeps_doing_so():
+    first = {
+        series("work_total", **A, mode="x"): [(1000, 1.0)],
+        series("work_total", **A, mode="y"): [(1000, 1.0)],
+        series("heat", **B, device="f"): [(1500, 1.0)],
+    }
+    more = {series("heat", **B, device=str(n)): [(2500, 1.0)] for n in range(9)} | {
+        series("work_total", **A, mode="x"): [(2000, 2.0)]
+    }
+    one_, two = run([batch_of(first), batch_of(more)])
+    assert one_.frame.times.tolist() == [1000]
+    assert two.frame.times.tolist() == [2000]
+
+
+def test_a_silent_primary_gives_way():
+    minute = 60_000
+    first = {series("work_total", **A, mode=mode): [(1000, 1.0)] for mode in "xyz"}
+    later = {series("heat", **B, device="f"): [(2 * minute, 1.0), (2 * minute + 1000, 2.0)]}
+    one_, two = run([batch_of(first), batch_of(later)])
+    assert one_.frame.times.tolist() == [1000]
+    assert two.frame.times.tolist() == [2 * minute, 2 * minute + 1000]
+
+
+def test_a_series_of_two_targets_counts_once():
+    samples = {series("heat", **A, device="f"): [(1000, 1.0)], series("heat", **B, device="f"): [(1000, 7.0)]}
+    samples[series("work_total", **A, mode="x")] = [(1000, 1.0)]
+    news = run([batch_of(samples)])[0]
+    assert column(news, "heat{device=f}") == [1.0]
+
+
+def test_restart_is_seen_by_the_start_time():
+    pairs = [(1000, 5.0), (2000, 6.0)]
+    steady = {series("work_total", **A, mode="x"): pairs, series("start_seconds", **A): [(1000, 7e8), (2000, 7e8)]}
+    moved = {series("work_total", **A, mode="x"): pairs, series("start_seconds", **A): [(1000, 7e8), (2000, 7e8 + 9)]}
+    assert not run([batch_of(steady)])[0].restarted
+    news = run([batch_of(moved)])[0]
+    assert news.restarted
+    assert [channel.name for channel in news.frame.channels] == ["work{mode=x}"]
+
+
+def test_restart_is_seen_by_many_resets():
+    def samples(falling):
+        return batch_of(
+            {
+                series("work_total", **A, mode=str(n)): [(1000, 50.0), (2000, 1.0 if n < falling else 60.0)]
+                for n in range(10)
+            }
+        )
+
+    assert run([samples(5)])[0].restarted
+    assert run([samples(5)])[0].resets == 5
+    assert not run([samples(4)])[0].restarted
+
+
+def test_samples_seen_before_change_nothing():
+    samples = {series("work_total", **A, mode="x"): [(1000, 1.0), (2000, 9.0), (3000, 2.0)]}
+    first, again = run([batch_of(samples), batch_of(samples)])
+    assert first.resets == 1
+    assert not len(again.frame.times)
+    assert (again.resets, again.rejected, again.restarted) == (0, 0, False)
+    assert again.interval_ms == 1000
+    assert again.frame.channels is first.frame.channels
+
+
+def test_nothing_at_all():
+    news = run([SampleBatch.empty()])[0]
+    assert news.frame.values.shape == (0, 0)
+    assert news.interval_ms is None
+
+
+def test_series_that_no_rule_reads_are_passed_over():
+    news = run([batch_of({series("other", **A): [(1000, 1.0)]})])[0]
+    assert news.frame.values.shape == (0, 0)
+
+
+def test_channels_are_in_order_of_name_and_carry_what_the_profile_says():
+    samples = {series("work_total", **A, mode=mode): [(1000, 1.0)] for mode in ("user", "idle", 'a "b", c', "")}
+    samples[series("level_bytes", **A)] = [(1000, 1.0)]
+    channels = run([batch_of(samples)])[0].frame.channels
+    names = [channel.name for channel in channels]
+    assert names == sorted(names)
+    assert set(names) == {
+        "level_bytes_change",
+        "work{mode=user}",
+        "work{mode=idle}",
+        'work{mode="a \\"b\\", c"}',
+        'work{mode=""}',
+    }
+    found = {channel.name: channel for channel in channels}
+    assert found["work{mode=idle}"].subsystem is Subsystem.STORAGE
+    assert found["level_bytes_change"].logarithmic
+
+
+def test_a_vanished_series_is_forgotten_and_may_come_back():
+    key = series("work_total", **A, mode="gone")
+    stay = series("work_total", **A, mode="stay")
+    long = range(1000, 402_000, 1000)
+    first = batch_of({key: [(1000, 1.0)], stay: [(t, 0.0) for t in long]})
+    second = batch_of({stay: [(402_000, 0.0)]})
+    third = batch_of({key: [(403_000, 9.0), (404_000, 10.0)], stay: [(403_000, 0.0), (404_000, 0.0)]})
+    one_, two, three = run([first, second, third])
+    assert len(one_.frame.channels) == 2
+    assert [channel.name for channel in two.frame.channels] == ["work{mode=stay}"]
+    np.testing.assert_allclose(column(three, "work{mode=gone}"), [np.nan, 1.0])
+
+
+def test_other_profiles_start_anew_but_give_no_row_twice():
+    samples = batch_of({series("work_total", **A, mode="x"): [(1000, 1.0), (2000, 2.0)]})
+    other = parse_profile("metrics: [{name: work_total, kind: gauge, subsystem: cpu, scale: {floor: 1}}]", "o.yaml")
+    state, first = advance(ChannelState(HOST), samples, (PROFILE,))
+    state, second = advance(state, samples, (other,))
+    assert len(first.frame.times) == 2
+    assert not len(second.frame.times)
+    later = batch_of({series("work_total", **A, mode="x"): [(3000, 3.0)]})
+    _, third = advance(state, later, (other,))
+    assert column(third, "work_total") == [3.0]
+
+
+def test_the_interval_follows_a_change_and_survives_one_gap():
+    times = [*range(1000, 11_000, 1000), *range(25_000, 115_000, 15_000)]
+    key = series("work_total", **A, mode="x")
+    state = ChannelState(HOST)
+    intervals = []
+    for time in times:
+        state, news = advance(state, batch_of({key: [(time, time / 1000)]}), (PROFILE,))
+        intervals.append(news.interval_ms)
+    assert intervals[:2] == [None, 1000]
+    assert intervals[10:14] == [1000] * 4
+    assert intervals[-1] == 15_000
+
+
+ODD = [math.nan, math.inf, -1.0, 1e19, 0.0, 1e6, 3.0, 77.5]
+
+
+def scenario(seed, interval, oddity):
+    """Samples of a primary and another target, with gaps, resets, nonsense, series that come and go; and all their times."""
+    random = Random(seed)
+    primary = [series("work_total", **A, mode=mode, cpu=cpu) for mode in ("user", "idle") for cpu in "01"]
+    primary += [series(name, **A) for name in ("level_bytes", "errors_total", "requests_total", "coldest")]
+    primary += [series(f"power_sampled_watts_{end}", **A) for end in ("sum", "count", "squared_deviation_total")]
+    other = [series("heat", **B, device="f"), series("heat", **B, device="f", side="left")]
+    other.append(series("work_total", **B, mode="sys"))
+    samples, last = {}, None
+    # The primary is never silent for so long that the other takes its place, the other never so long that it is forgotten.
+    for keys, longest in ((primary, 4), (other, 8)):
+        time, times = 10**6 + random.randrange(interval), []
+        for _ in range(random.randint(1, 40)):
+            times.append(time)
+            step = random.choice([1, 1, 1, 1, 1, 2, longest])
+            time += step * interval + random.randint(-interval // 20, interval // 20)
+        last = times[-1] if last is None else last
+        times = [time for time in times if time <= last + 2 * interval]
+        for key in keys:
+            value, pairs, away = 0.0, [], 0
+            for number, at in enumerate(times):
+                value = random.choice(ODD) if random.random() < oddity else value + random.choice([0.0, 1.0, 12.5])
+                away = away - 1 if away else random.choice([0] * 12 + [1, 3, 25])
+                if not away or (number == 0 and keys is primary):
+                    pairs.append((at, value))
+                value = value if math.isfinite(value) else 1.0
+            samples[key] = pairs
+    return samples, sorted({time for pairs in samples.values() for time, _ in pairs})
+
+
+def split(samples, cuts, overlap):
+    before = -(10**9)
+    for cut in cuts:
+        yield batch_of(
+            {key: [(t, v) for t, v in pairs if before - overlap < t <= cut] for key, pairs in samples.items()}
+        )
+        before = cut
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([200, 1000, 15_000]),
+    st.sampled_from([0.0, 0.05, 0.5]),
+    st.lists(st.floats(0, 1), max_size=8),
+    st.sampled_from([0, 3]),
+)
+def test_equals_the_naive_twin_however_the_samples_are_split(seed, interval, oddity, places, overlap):
+    samples, times = scenario(seed, interval, oddity)
+    known = {key: pairs for key, pairs in samples.items() if pairs}
+    expected, resets, rejected = naive.channel_rows(known, (PROFILE,), ("a", "n1:1"))
+    whole = run([batch_of(samples)])[0]
+    same_rows(rows_of([whole.frame]), expected)
+    assert (whole.resets, whole.rejected) == (resets, rejected)
+    # The first batch must show the primary, or another target would give the rows their times.
+    first = max(pairs[0][0] for key, pairs in samples.items() if naive.target(key) == ("a", "n1:1"))
+    cuts = {times[int(place * (len(times) - 1))] for place in places} | {times[-1]}
+    parts = run(split(samples, sorted(cut for cut in cuts if cut >= first), overlap * interval))
+    same_rows(rows_of(part.frame for part in parts), expected)
+    assert (sum(part.resets for part in parts), sum(part.rejected for part in parts)) == (resets, rejected)
+    assert any(part.restarted for part in parts) == whole.restarted
+
+
+def test_long_history_in_blocks_equals_ticks():
+    rng = np.random.default_rng(3)
+    keys = [series("work_total", **A, mode=str(number)) for number in range(5)]
+    times = np.cumsum(rng.integers(900, 1100, 700)).tolist()
+    samples = {key: list(zip(times, np.cumsum(rng.random(700)).tolist(), strict=True)) for key in keys}
+    whole = run([batch_of(samples)])[0]
+    parts = run(batch_of({key: [pairs[row]] for key, pairs in samples.items()}) for row in range(700))
+    same_rows(rows_of([whole.frame]), rows_of(part.frame for part in parts))
+    assert whole.interval_ms == parts[-1].interval_ms
