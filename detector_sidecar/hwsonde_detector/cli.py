@@ -35,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logs.set_up()
     try:
         status: int = options.command(options)
+        sys.stdout.flush()
     except DetectorError as error:
         for line in str(error).splitlines():
             _say(f"hwsonde-detector: {line}", sys.stderr)

@@ -91,12 +91,9 @@ def parse_config(data: bytes, name: str, origin: Origin | None = None) -> Config
     if config is not None:
         problems += [Problem(path, text, tree.line(path)) for path, text in constraints(config)]
     if problems or config is None:
-        raise ConfigError(
-            "\n".join(
-                _line(problem, name, places)
-                for problem in sorted(set(problems), key=lambda p: (p.line, dotted(p.path)))
-            )
-        )
+        # Those of flags first, then as the file has them.
+        ordered = sorted(set(problems), key=lambda p: (p.path not in places, p.line, dotted(p.path)))
+        raise ConfigError("\n".join(_line(problem, name, places) for problem in ordered))
     config._origin = origin  # noqa: SLF001 - private to users of Config, set once by its loader
     return config
 

@@ -11,6 +11,7 @@ Path: TypeAlias = tuple[str | int, ...]
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
 _SCALARS = {"tag:yaml.org,2002:" + name for name in ("null", "bool", "int", "float", "str")}
+_TEXT = {"tag:yaml.org,2002:" + name for name in ("timestamp", "merge", "value")}
 _SAFE = yaml.constructor.SafeConstructor()
 
 
@@ -111,7 +112,7 @@ def _plain(node: yaml.Node, path: Path, tree: Tree) -> Any:  # noqa: ANN401 - wh
 def _scalar(node: yaml.Node, path: Path, tree: Tree) -> Any:  # noqa: ANN401
     if node.tag not in _SCALARS:
         # Dates and the like are text to us; a tag that somebody wrote on purpose is a mistake.
-        if not node.tag.startswith("tag:yaml.org,2002:"):
+        if node.tag not in _TEXT:
             tree.problems.append(Problem(path, f"the tag {node.tag} is not known", tree.line(path)))
         return node.value
     try:

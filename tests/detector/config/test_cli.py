@@ -1,0 +1,235 @@
+"""The command line in this process: what it answers, on which stream, with which status."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+
+from hwsonde_detector import __version__, logs
+from hwsonde_detector.capture import capture
+from hwsonde_detector.cli import main
+from hwsonde_detector.errors import SourceRefused
+from hwsonde_detector.sources.archive import ArchiveRecorder, ArchiveSource
+from hwsonde_detector.sources.base import Read
+from hwsonde_detector.types import SampleBatch
+from tests.detector.sources import server as fake
+from tests.detector.sources.answers import EMPTY
+
+
+@pytest.fixture(autouse=True)
+def _quiet_logger():
+    yield
+    logger = logging.getLogger(logs.ROOT)
+    for handler in list(logger.handlers):
+        logger.removeHandler(handler)
+    logger.propagate = True
+    logger.setLevel(logging.NOTSET)
+
+
+def test_the_version(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"hwsonde-detector {__version__}\n"
+
+
+def test_a_good_configuration_is_summed_up(capsys, tmp_path):
+    (tmp_path / "f.yaml").write_text("mode: shadow\ntick: 5s\n")
+    assert main(["check-config", str(tmp_path / "f.yaml")]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"ok: {tmp_path}/f.yaml: mode shadow, tick 5s, hosts named by cluster, node\n")
+    for part in (
+        'selector job=~"hwsonde-exporter"',
+        "profiles: hwsonde, which ask for",
+        "of which 2 must agree",
+        "pages after 240",
+    ):
+        assert part in out
+
+
+def test_all_problems_are_printed(capsys, tmp_path):
+    (tmp_path / "f.yaml").write_text("mode: lve\ntikc: 5s\n")
+    assert main(["check-config", str(tmp_path / "f.yaml")]) == 2
+    caught = capsys.readouterr()
+    assert caught.out == ""
+    first, second = caught.err.splitlines()
+    assert first.startswith(f"hwsonde-detector: {tmp_path}/f.yaml:1: mode: 'lve'")
+    assert "did you mean tick?" in second
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("source: {bearer: {token_file: none}}", "none: the secret cannot be read"),
+        ("source: {bearer: {token_env: HWSONDE_NO_SUCH}}", "HWSONDE_NO_SUCH"),
+        ("source: {tls: {ca_file: none}}", "source.tls.ca_file: "),
+        ("profiles: [nine]", "'nine' is not shipped"),
+        ("entity_labels: [detector]", "detector"),
+    ],
+)
+def test_what_a_start_would_find_missing(capsys, tmp_path, text, says):
+    (tmp_path / "f.yaml").write_text(text)
+    assert main(["check-config", str(tmp_path / "f.yaml")]) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["check-config", "/none"], "/none: the configuration file cannot be read"),
+        (["replay", "/none"], "/none: the archive cannot be read"),
+        (["replay", "/dev/null"], "/dev/null: this is no archive"),
+        (["run", "--log.level", "loud"], "--log.level: 'loud' is not known; allowed: one of debug"),
+        (["run", "--config.file", "/none"], "/none: the configuration file cannot be read"),
+        (["capture", "--out", "/none/a", "--for", "1s"], "/none/a: the archive cannot be opened"),
+        (["capture", "--out", "a", "--for", "soon"], "--for: 'soon' is not usable; allowed: a duration"),
+        (["capture", "--out", "a", "--for", "1s", "--every", "0s"], "--every: '0s' is not usable"),
+    ],
+)
+def test_errors_are_one_line_and_status_two(capsys, tmp_path, monkeypatch, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("hwsonde-detector: ")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_a_defect_is_one_line_and_status_one(capsys, monkeypatch):
+    monkeypatch.setattr("hwsonde_detector.cli.load_config", lambda *_: 1 / 0)
+    assert main(["check-config", "x"]) == 1
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "ZeroDivisionError: division by zero at test_cli.py:" in err
+
+
+def test_capture_then_replay(capsys, tmp_path):
+    with fake.serving() as server:
+        server.play(fake.good(EMPTY))
+        path = tmp_path / "a"
+        assert (
+            main(["capture", "--out", str(path), "--for", "200ms", "--every", "50ms", "--source.url", server.url]) == 0
+        )
+    assert "reads with 0 samples, 0 reads failed" in capsys.readouterr().out
+    assert len(list(ArchiveSource(path).ticks())) == len(server.asked) >= 2
+    assert main(["replay", str(path)]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_capture_without_a_source(capsys, tmp_path):
+    assert (
+        main(
+            [
+                "capture",
+                "--out",
+                str(tmp_path / "a"),
+                "--for",
+                "100ms",
+                "--every",
+                "50ms",
+                "--source.url",
+                "http://127.0.0.1:1",
+            ]
+        )
+        == 2
+    )
+    err = capsys.readouterr().err
+    assert err.count("connection refused") == 1
+    assert "nothing was recorded" in err
+
+
+def test_output_that_nobody_reads_to_its_end(tmp_path):
+    (tmp_path / "f.yaml").write_text("mode: live\n")
+    done = subprocess.run(
+        [
+            "bash",
+            "-c",
+            f"{sys.executable} -m hwsonde_detector check-config {tmp_path}/f.yaml | true; echo ${{PIPESTATUS[0]}}",
+        ],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "0\n"
+    assert done.stderr == ""
+
+
+class Scripted:
+    """A source whose answers are prepared; a clock that moves when it is waited for."""
+
+    def __init__(self, failing: set[int]) -> None:
+        self.asked: list[tuple[int, int]] = []
+        self.failing = failing
+        self.now = 1000
+
+    def read(self, since_ms, now_ms):
+        self.asked.append((since_ms, now_ms))
+        if len(self.asked) in self.failing:
+            raise SourceRefused("x:1: no")
+        return Read(SampleBatch.empty(), (), EMPTY, since_ms)
+
+    def history(self, start_ms, end_ms, step_ms=None):
+        raise AssertionError
+
+    def close(self):
+        raise AssertionError
+
+    def pause(self, seconds: float) -> bool:
+        self.now += round(seconds * 1000)
+        return False
+
+
+def test_after_a_failed_read_its_stretch_is_asked_for_again(tmp_path, caplog):
+    source = Scripted({2, 3})
+    with ArchiveRecorder(tmp_path / "a") as recorder, caplog.at_level(logging.WARNING):
+        done = capture(source, recorder, 5000, 1000, lambda: source.now, source.pause)
+    assert [now for _, now in source.asked] == [1000, 2000, 3000, 4000, 5000, 6000]
+    assert [since for since, _ in source.asked] == [-1000, -1000, -1000, -1000, 2000, 3000]
+    assert (done.reads, done.failures) == (4, 2)
+    assert len(caplog.records) == 1
+
+
+def line(form: str, message: str, **more) -> str:
+    stream = io.StringIO()
+    logs.set_up("debug", form, stream)
+    logging.getLogger("hwsonde_detector.service").info(message, **more)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("message", ["plain", "two words", 'quo"te = \n newline', "", "é\x1b[31m"])
+def test_log_lines(message):
+    text = line("logfmt", message)
+    assert text.count("\n") == 1
+    assert text.startswith("ts=20")
+    assert "Z level=info room=service msg=" in text
+    assert "\x1b" not in text
+    found = json.loads(line("json", message))
+    assert found["msg"] == message
+    assert found["level"] == "info"
+
+
+def test_an_exception_is_one_line():
+    try:
+        int("what\nwas it")
+    except ValueError:
+        text = line("logfmt", "failed", exc_info=True)
+    assert text.count("\n") == 1
+    assert "ValueError: invalid literal" in text
+    assert " at test_cli.py:" in text
+
+
+def test_setting_up_again_replaces():
+    first = io.StringIO()
+    logs.set_up("debug", "logfmt", first)
+    assert "hello" in line("logfmt", "hello")
+    assert first.getvalue() == ""
+    logs.set_up("error", "logfmt", first)
+    logging.getLogger("hwsonde_detector.service").warning("not this one")
+    assert first.getvalue() == ""
