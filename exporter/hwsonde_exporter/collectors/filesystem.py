@@ -33,7 +33,7 @@ IGNORED_MOUNTS = (
 )
 _ESCAPE = re.compile(rb"\\([0-7]{3})")
 _TIMEOUT_SECONDS = 1.0
-_MAX_HANGING = 64
+_MAX_THREADS = 64
 
 _LABELS = ("mountpoint", "device", "fstype")
 _SOURCE = "/proc/1/mountinfo and statvfs(2) under path.rootfs"
@@ -81,6 +81,11 @@ class Mount:
     fstype: bytes
     source: bytes
     readonly: bool
+
+    @property
+    def key(self) -> tuple[bytes, bytes]:
+        """What tells this mount from another that comes to the same place later."""
+        return self.mountpoint, self.number
 
     @property
     def labels(self) -> tuple[str, str, str]:
@@ -191,29 +196,46 @@ class FilesystemCollector:
         """Ask every filesystem at once and wait for all of them together, at most the time-out."""
         self._hanging = {key: question for key, question in self._hanging.items() if question.is_alive()}
         mounts = choose(parse_mountinfo(self._mountinfo()), self._ignored)
-        questions = {(mount.mountpoint, mount.number): self._question(mount) for mount in mounts}
         deadline = time.monotonic() + self._timeout
-        for question in questions.values():
-            if question is not None:
-                question.join(max(0.0, deadline - time.monotonic()))
+        questions = self._ask_all(mounts, deadline)
         samples: list[Sample] = []
         for mount in mounts:
-            key = (mount.mountpoint, mount.number)
-            question = questions[key]
-            if question is not None and question.is_alive():
-                self._hanging[key] = question
-                question = None
-            samples += _mount_samples(mount, question.usage if question else None)
+            samples.append(Sample(READONLY, mount.labels, int(mount.readonly)))
+            question = questions.get(mount.key)
+            if question is None:
+                continue  # there was no room to ask, so nothing is known
+            question.join(0 if mount.key in self._hanging else max(0.0, deadline - time.monotonic()))
+            if question.is_alive():
+                self._hanging[mount.key] = question
+            samples += _usage_samples(mount, None if question.is_alive() else question.usage)
         return samples
 
-    def _question(self, mount: Mount) -> _Question | None:
-        """Start asking; None where an earlier question still hangs, or too many do."""
-        if (mount.mountpoint, mount.number) in self._hanging or len(self._hanging) >= _MAX_HANGING:
-            return None
+    def _ask_all(self, mounts: Iterable[Mount], deadline: float) -> dict[tuple[bytes, bytes], _Question]:
+        """Start a question a mount, or give the one that still hangs; leave out those for which there is no room."""
         root = os.fsencode(self.host.paths.rootfs).rstrip(b"/")
-        question = _Question(self._ask, root + mount.mountpoint)
-        question.start()
-        return question
+        questions = {}
+        running: list[_Question] = []
+        for mount in mounts:
+            question = self._hanging.get(mount.key)
+            if question is None:
+                running = self._finish_some(running, deadline)
+                if len(self._hanging) + len(running) >= _MAX_THREADS:
+                    continue
+                question = _Question(self._ask, root + mount.mountpoint)
+                question.start()
+                running.append(question)
+            questions[mount.key] = question
+        return questions
+
+    def _finish_some(self, running: list[_Question], deadline: float) -> list[_Question]:
+        """Wait until there is room for one more thread or the time is up; give those that still run."""
+        while running and len(self._hanging) + len(running) >= _MAX_THREADS:
+            remaining = deadline - time.monotonic()
+            running[0].join(max(0.0, remaining))
+            running = [question for question in running if question.is_alive()]
+            if remaining <= 0:
+                break
+        return running
 
     def _mountinfo(self) -> bytes:
         # The mounts of process 1 are the host's; a container's own show through where process 1 is hidden.
@@ -224,9 +246,9 @@ class FilesystemCollector:
         raise ReadError(f"{self.host.paths.proc('1', 'mountinfo')}: cannot be read; is --path.procfs right?")
 
 
-def _mount_samples(mount: Mount, usage: Usage | None) -> list[Sample]:
+def _usage_samples(mount: Mount, usage: Usage | None) -> list[Sample]:
     labels = mount.labels
-    samples = [Sample(READONLY, labels, int(mount.readonly)), Sample(STUCK, labels, int(usage is None))]
+    samples = [Sample(STUCK, labels, int(usage is None))]
     if usage is not None and usage.size > 0:
         samples += [Sample(SIZE, labels, usage.size), Sample(AVAILABLE, labels, usage.available)]
     # Filesystems that make inodes as they need them (btrfs, many network ones) say 0.

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwsonde_exporter.collectors.filesystem import (
+    IGNORED_MOUNTS,
+    FilesystemCollector,
+    Usage,
+    choose,
+    parse_mountinfo,
+    statvfs_usage,
+)
+from hwsonde_exporter.errors import ReadError
+from tests.exporter.collectors.fakes import memory_host
+from tests.exporter.collectors.hosts import values
+
+IGNORED = re.compile(rf"(?:{IGNORED_MOUNTS})\Z")
+USAGE = Usage(1000, 400, 50, 20)
+STUCK = "hwsonde_storage_filesystem_stuck"
+
+
+def line(
+    number: str, root: str, point: str, fstype: str, source: str = "dev", options: str = "rw", own: str = "rw"
+) -> str:
+    return f"36 35 {number} {root} {point} {options} master:1 shared:2 - {fstype} {source} {own}\n"
+
+
+def points(text: str) -> list[str]:
+    return [mount.mountpoint.decode() for mount in choose(parse_mountinfo(text.encode()), IGNORED)]
+
+
+def test_parse_mountinfo() -> None:
+    text = (
+        line("0:4", "/", r"/mnt/a\040b\134c", "nfs4", r"h:/x\011y")
+        + "36 35 0:5 / /x rw\n"
+        + line("0:6", "/", "/z", "xfs")
+    )
+    first, second = parse_mountinfo(text.encode())
+    assert first.labels == ("/mnt/a b\\c", "h:/x y", "nfs4")
+    assert (second.mountpoint, second.readonly) == (b"/z", False)
+
+
+@pytest.mark.parametrize(("options", "own"), [("ro,relatime", "rw"), ("rw", "ro,errors=remount-ro")])
+def test_readonly_is_of_the_mount_or_of_the_filesystem(options: str, own: str) -> None:
+    """A filesystem that the kernel remounted after an error says so only among its own options."""
+    assert parse_mountinfo(line("0:4", "/", "/a", "ext4", options=options, own=own).encode())[0].readonly
+
+
+def test_each_filesystem_once_by_its_root() -> None:
+    text = line("8:1", "/srv", "/d", "ext4") + line("8:1", "/", "/long/name", "ext4") + line("8:1", "/", "/m", "ext4")
+    assert points(text) == ["/m"]
+
+
+def test_a_mount_that_another_hides_is_not_asked() -> None:
+    text = line("8:1", "/", "/a", "ext4") + line("8:2", "/", "/a", "xfs")
+    assert [mount.fstype for mount in choose(parse_mountinfo(text.encode()), IGNORED)] == [b"xfs"]
+
+
+def test_pseudo_filesystems_and_layers_are_left_out() -> None:
+    text = "".join(
+        line(f"0:{number}", "/", point, fstype)
+        for number, (point, fstype) in enumerate(
+            [
+                ("/proc", "proc"), ("/sys/fs/cgroup", "cgroup2"), ("/dev/shm", "tmpfs"), ("/snap/core/1", "squashfs"),
+                ("/var/lib/docker/overlay2/1/merged", "overlay"), ("/merged", "overlay"), ("/run/user/1000", "tmpfs"),
+                ("/var/lib/kubelet/pods/1/volumes/x", "tmpfs"), ("/lustre", "lustre"), ("/runs", "xfs"), ("/etc/auto", "autofs"),
+            ]
+        )
+    )  # fmt: skip
+    assert sorted(points(text)) == ["/dev/shm", "/lustre", "/runs"]
+
+
+def test_the_root_of_a_container_is_reported() -> None:
+    assert points(line("0:9", "/", "/", "overlay")) == ["/"]
+
+
+@given(st.binary(max_size=200), st.integers(0, 20))
+def test_garbled_mountinfo_never_raises(junk: bytes, cut: int) -> None:
+    text = line("8:1", "/", "/a", "ext4").encode()
+    mounts = choose(parse_mountinfo(text[:cut] + junk + text + junk), IGNORED)
+    assert len({mount.labels for mount in mounts}) == len(mounts)
+
+
+def test_size_space_and_inodes() -> None:
+    host, _ = memory_host({"/proc/1/mountinfo": line("8:1", "/", "/data", "ext4", "/dev/sda1").encode()})
+    asked = []
+
+    def ask(path: bytes) -> Usage:
+        asked.append(path)
+        return USAGE
+
+    answer = values(list(FilesystemCollector(host, ask=ask).collect()))
+    labels = ("/data", "/dev/sda1", "ext4")
+    name = "hwsonde_storage_filesystem_{}".format
+    assert asked == [b"/nowhere/data"]  # under path.rootfs
+    assert [
+        answer[name(thing), *labels] for thing in ("size_bytes", "available_bytes", "inodes", "free_inodes")
+    ] == list(USAGE)
+    assert (answer[name("readonly"), *labels], answer[STUCK, *labels]) == (0, 0)
+
+
+def test_filesystems_without_size_or_inodes_say_nothing_of_them() -> None:
+    host, _ = memory_host({"/proc/1/mountinfo": line("8:1", "/", "/a", "btrfs").encode()})
+    answer = values(list(FilesystemCollector(host, ask=lambda path: Usage(0, 0, 0, 0)).collect()))
+    assert {key[0] for key in answer} == {STUCK, "hwsonde_storage_filesystem_readonly"}
+
+
+def test_one_that_hangs_is_stuck_and_is_not_asked_again_until_it_comes_back() -> None:
+    text = line("8:1", "/", "/good", "ext4") + line("0:40", "/", "/dead", "nfs4")
+    host, _ = memory_host({"/proc/1/mountinfo": text.encode()})
+    release, asked = threading.Event(), []
+
+    def ask(path: bytes) -> Usage:
+        asked.append(path)
+        if path.endswith(b"dead"):
+            release.wait(30)
+        return USAGE
+
+    collector = FilesystemCollector(host, ask=ask, timeout=0.05)
+    before = threading.active_count()
+    good, dead = ("/good", "dev", "ext4"), ("/dead", "dev", "nfs4")
+    for _ in range(3):
+        answer = values(list(collector.collect()))
+        assert (answer[STUCK, *good], answer[STUCK, *dead]) == (0, 1)
+        assert ("hwsonde_storage_filesystem_size_bytes", *dead) not in answer
+    assert asked.count(b"/nowhere/dead") == 1
+    assert asked.count(b"/nowhere/good") == 3
+    assert threading.active_count() == before + 1
+    hanging = next(iter(collector._hanging.values()))
+    release.set()
+    hanging.join(10)
+    assert values(list(collector.collect()))[STUCK, *dead] == 0
+    assert asked.count(b"/nowhere/dead") == 2
+
+
+def test_many_dead_mounts_hold_a_bounded_number_of_threads() -> None:
+    text = "".join(line(f"0:{number}", "/", f"/dead{number}", "nfs4") for number in range(100))
+    host, _ = memory_host({"/proc/1/mountinfo": text.encode()})
+    release = threading.Event()
+
+    def ask(path: bytes) -> Usage:
+        release.wait(30)
+        return USAGE
+
+    collector = FilesystemCollector(host, ask=ask, timeout=0.05)
+    before = threading.active_count()
+    try:
+        answers = [values(list(collector.collect())) for _ in range(2)]
+        assert threading.active_count() == before + 64
+        # Of those for which there was no thread nothing is known, and nothing is said.
+        assert [[value for key, value in answer.items() if key[0] == STUCK] for answer in answers] == [[1] * 64] * 2
+    finally:
+        release.set()
+        for question in collector._hanging.values():
+            question.join(10)
+
+
+def test_more_mounts_than_threads_are_all_asked_when_they_answer() -> None:
+    text = "".join(line(f"0:{number}", "/", f"/good{number}", "xfs") for number in range(200))
+    host, _ = memory_host({"/proc/1/mountinfo": text.encode()})
+    answer = values(list(FilesystemCollector(host, ask=lambda path: USAGE, timeout=30).collect()))
+    assert sum(key[0] == "hwsonde_storage_filesystem_size_bytes" for key in answer) == 200
+
+
+def test_our_own_mounts_where_process_1_is_hidden() -> None:
+    host, _ = memory_host({"/proc/self/mountinfo": line("8:1", "/", "/own", "ext4").encode()})
+    assert {key[1] for key in values(list(FilesystemCollector(host, ask=lambda path: USAGE).collect()))} == {"/own"}
+    with pytest.raises(ReadError):
+        FilesystemCollector(memory_host({})[0]).collect()
+
+
+def test_statvfs_is_in_bytes(tmp_path: Path) -> None:
+    usage = statvfs_usage(bytes(tmp_path))
+    assert usage.size >= usage.available >= 0
+    assert usage.size > 1 << 20

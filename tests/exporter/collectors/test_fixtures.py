@@ -1,0 +1,60 @@
+"""The fixture hosts are what they claim to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hwsonde_exporter import parsing
+from hwsonde_exporter.collectors.cpu import MODES, parse_softirqs, parse_stat
+from hwsonde_exporter.collectors.storage import parse_diskstats
+from tests.exporter.collectors.hosts import HOSTS, NAMES, fixture_host
+from tests.fixtures.make_node192 import make, write
+
+
+def contents(folder: Path) -> dict[str, bytes | str]:
+    found: dict[str, bytes | str] = {}
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink():
+            found[name] = str(path.readlink())
+        elif path.is_file():
+            found[name] = path.read_bytes()
+    return found
+
+
+def test_node192_is_what_its_script_makes(tmp_path: Path) -> None:
+    write(make(), tmp_path)
+    assert contents(tmp_path) == contents(HOSTS / "node192")
+
+
+def test_fixtures_stay_small() -> None:
+    assert sum(len(data) for name in NAMES for data in contents(HOSTS / name).values()) < 600_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_totals_are_sums_of_their_parts(name: str) -> None:
+    host = fixture_host(name)
+    stat = parse_stat(host.read_proc("stat"))
+    assert stat.total == tuple(map(sum, zip(*stat.cpus.values(), strict=True)))
+    assert stat.counts[b"softirq"] == sum(parse_softirqs(host.read_proc("softirqs")).values())
+    seconds = {round(sum(row[: len(MODES)]) / 100) for row in stat.cpus.values()}
+    assert len(seconds) == 1, "all CPUs have been up for the same time"
+    disks = {
+        disk.decode(): [int(column) for column in row]
+        for disk, row in parse_diskstats(host.read_proc("diskstats")).items()
+    }
+    for disk, row in disks.items():
+        parts = [
+            other
+            for part, other in disks.items()
+            if part != disk and part.startswith(disk) and part[len(disk) :].strip("p").isdigit()
+        ]
+        assert (
+            all(whole >= sum(column) for whole, column in zip(row, zip(*parts, strict=True), strict=False)) or not parts
+        )
+        assert row[9] <= next(iter(seconds)) * 1000, "busy no longer than up"
+    memory = parsing.key_values(host.read_proc("meminfo"))
+    assert memory[b"MemFree"] <= memory[b"MemAvailable"] <= memory[b"MemTotal"]
+    assert memory[b"MemFree"] // 4 == parsing.key_values(host.read_proc("vmstat"))[b"nr_free_pages"]

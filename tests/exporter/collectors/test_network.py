@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hwsonde_exporter.collectors.network import (
+    BYTES_SAMPLED,
+    IGNORED_DEVICES,
+    NetworkCollector,
+    device_filter,
+    parse_net_dev,
+    parse_softnet,
+)
+from hwsonde_exporter.collectors.network_link import NetworkLinkCollector
+from hwsonde_exporter.collectors.tcp import TcpCollector, parse_sockstat
+from hwsonde_exporter.errors import ReadError, Unavailable
+from hwsonde_exporter.host import FileReader, Host, Paths
+from tests.exporter.collectors.fakes import memory_host
+from tests.exporter.collectors.hosts import fixture_host, values
+
+HEAD = b"Inter-| Receive | Transmit\n face |bytes packets|bytes packets\n"
+ROW = b"  %s:%d 7 1 2 3 4 0 6 %d 9 1 2 3 0 5 0\n"
+
+
+def test_parse_net_dev_takes_a_name_that_touches_its_number() -> None:
+    assert parse_net_dev(HEAD + b"eth0:123 4\n  a:1: 5 6\nodd\n") == {b"eth0": [b"123", b"4"], b"a:1": [b"5", b"6"]}
+
+
+def test_parse_softnet_is_hexadecimal_and_all_or_nothing() -> None:
+    assert parse_softnet(b"00000010 00000002 0000000a 0\n000000ff 00000000 00000001 0\n") == (271, 2, 11)
+    assert parse_softnet(b"00000010 00000002 0000000a 0\nxx 0 0\n") is None
+    assert parse_softnet(b"00000010 00000002\n") is None
+    assert parse_softnet(b"") is None
+
+
+@pytest.mark.parametrize(
+    "name", ["veth3fa91c2", "docker0", "br-1f2e", "cali12ab", "tap0", "vnet12", "cni0", "lxc1a", "virbr0"]
+)
+def test_devices_of_containers_are_ignored(name: str) -> None:
+    assert device_filter(IGNORED_DEVICES).match(name)
+
+
+@pytest.mark.parametrize("name", ["eth0", "ens1f0np0", "bond0", "lo", "ib0", "wg0", "team0", "brand0", "eth0.100"])
+def test_devices_of_the_host_are_not(name: str) -> None:
+    assert not device_filter(IGNORED_DEVICES).match(name)
+
+
+def test_columns_go_where_they_belong() -> None:
+    host, _ = memory_host({"/proc/1/net/dev": HEAD + ROW % (b"eth0", 11, 88)})
+    answer = values(list(NetworkCollector(host).collect()))
+    name = "hwsonde_network_{}_total".format
+    assert answer[name("bytes"), "eth0", "received"] == 11
+    assert answer[name("bytes"), "eth0", "transmitted"] == 88
+    assert answer[name("packets"), "eth0", "received"] == 7
+    assert answer[name("packets"), "eth0", "transmitted"] == 9
+    assert answer[name("errors"), "eth0", "received"] == 1
+    assert answer[name("dropped_packets"), "eth0", "transmitted"] == 2
+    assert answer[name("fifo_errors"), "eth0", "received"] == 3
+    assert answer[name("frame_errors"), "eth0"] == 4
+    assert answer[name("multicast_packets"), "eth0"] == 6
+    assert answer[name("carrier_errors"), "eth0"] == 5
+
+
+def test_network_of_process_1_goes_before_our_own() -> None:
+    files = {"/proc/1/net/dev": HEAD + ROW % (b"eth0", 1, 1), "/proc/net/dev": HEAD + ROW % (b"own0", 1, 1)}
+    host, reader = memory_host(files)
+    assert {key[1] for key in values(list(NetworkCollector(host).collect()))} == {"eth0"}
+    del reader.contents["/proc/1/net/dev"]
+    assert {key[1] for key in values(list(NetworkCollector(host).collect()))} == {"own0"}
+    del reader.contents["/proc/net/dev"]
+    with pytest.raises(ReadError):
+        NetworkCollector(host).collect()
+
+
+def test_only_devices_that_carried_traffic_are_sampled() -> None:
+    files = {
+        "/proc/1/net/dev": HEAD + ROW % (b"eth0", 11, 88) + b"ifb0: " + b"0 " * 16 + b"\n" + ROW % (b"veth1", 1, 1)
+    }
+    observed = {
+        (quantity, labels): value for quantity, labels, value in NetworkCollector(memory_host(files)[0]).observe()
+    }
+    assert len(observed) == 4
+    assert observed[BYTES_SAMPLED, ("eth0", "transmitted")] == 88
+
+
+def test_what_an_operator_ignores_is_ignored() -> None:
+    host, _ = memory_host({"/proc/1/net/dev": HEAD + ROW % (b"eth0", 1, 1) + ROW % (b"veth1", 1, 1)})
+    collector = NetworkCollector(host, ignored_devices="eth.*")
+    assert {key[1] for key in values(list(collector.collect()))} == {"veth1"}
+
+
+def test_link_state_and_unused_devices() -> None:
+    answer = values(list(NetworkCollector(fixture_host("vm")).collect()))
+    up = "hwsonde_network_up"
+    assert (answer[up, "lo"], answer[up, "eth0"], answer[up, "ifb0"]) == (1, 1, 0)
+    assert ("hwsonde_network_bytes_total", "ifb0", "received") not in answer
+    assert not [key for key in answer if "veth3fa91c2" in key or "docker0" in key]
+
+
+def test_names_of_gone_devices_are_forgotten() -> None:
+    host, reader = memory_host({"/proc/1/net/dev": HEAD + ROW % (b"ppp1", 1, 1)})
+    collector = NetworkCollector(host)
+    for number in range(50):
+        reader.contents["/proc/1/net/dev"] = HEAD + ROW % (b"ppp%d" % number, 1, 1)
+        collector.observe()
+    assert len(collector._names) == 1
+
+
+def test_link_speed_and_identity() -> None:
+    answer = values(list(NetworkLinkCollector(fixture_host("node192")).collect()))
+    assert answer["hwsonde_network_speed_bytes_per_second", "ens1f0np0"] == 25e9
+    assert answer["hwsonde_network_speed_bytes_per_second", "bond0"] == 50e9
+    assert answer["hwsonde_network_info", "ens1f1np1", "mlx5_core", "full", "0000:17:00.1", "0", "bond0"] == 1
+    assert answer["hwsonde_network_mtu_bytes", "ens1f0np0"] == 9000
+
+
+@pytest.mark.parametrize("speed", ["-1", "0", "4294967295", "", "x"])
+def test_a_speed_that_is_not_known_is_left_out(tmp_path: Path, speed: str) -> None:
+    folder = tmp_path / "class/net/eth0"
+    folder.mkdir(parents=True)
+    (folder / "speed").write_text(f"{speed}\n")
+    (folder / "mtu").write_text("1500\n")
+    (folder.parent / "bonding_masters").write_text("bond0\n")
+    host = Host(Paths(sysfs=tmp_path), FileReader())
+    assert values(list(NetworkLinkCollector(host).collect())) == {("hwsonde_network_mtu_bytes", "eth0"): 1500}
+
+
+def test_no_devices_in_sysfs_is_told(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable):
+        NetworkLinkCollector(Host(Paths(sysfs=tmp_path))).probe()
+
+
+def test_parse_sockstat() -> None:
+    data = b"sockets: used 17\nTCP: inuse 1 orphan x tw 3 alloc\nodd\n"
+    assert parse_sockstat(data) == {b"sockets": {b"used": 17}, b"TCP": {b"inuse": 1, b"tw": 3}}
+
+
+def test_tcp_takes_fields_by_name_not_by_place() -> None:
+    files = {
+        "/proc/1/net/netstat": b"TcpExt: New TCPFastRetrans\nTcpExt: 5 7\n",
+        "/proc/1/net/snmp": b"Tcp: MaxConn\nTcp: -1\n",
+    }
+    answer = values(list(TcpCollector(memory_host(files)[0]).collect()))
+    assert answer == {("hwsonde_network_tcp_fast_retransmits_total",): 7}
+
+
+def test_the_channels_that_decide_about_faults_are_there() -> None:
+    names = {key[0] for key in values(list(TcpCollector(fixture_host("vm")).collect()))}
+    wanted = ("tcp_fast_retransmits", "tcp_autocorkings", "tcp_spurious_retransmits", "tcp_lost_retransmits", "tcp_listen_drops",
+              "udp_receive_errors", "ip_ecn_packets", "tcp_timeouts", "tcp_retransmitted_segments")  # fmt: skip
+    assert {f"hwsonde_network_{name}_total" for name in wanted} <= names
