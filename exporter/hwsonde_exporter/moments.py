@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 
+# Before every second of the clock and of every window.
+_NEVER = -(1 << 62)
+
 
 class CompensatedSum:
     """Sum of values that are not negative, exact to the last digit of a float for as long as it runs.
@@ -70,7 +73,7 @@ class Moments:
         self.squares = CompensatedSum()
         self._reference = reference
         self._window = window
-        self._current = -1
+        self._current = _NEVER
         self._least = self._greatest = 0.0
         self._minima: deque[tuple[int, float]] = deque()
         self._maxima: deque[tuple[int, float]] = deque()
@@ -114,7 +117,7 @@ class Moments:
         self.total.fold()
         self.squares.fold()
         closed = self._current
-        if closed >= 0:
+        if closed != _NEVER:
             while self._minima and self._minima[-1][1] >= self._least:
                 self._minima.pop()
             self._minima.append((closed, self._least))

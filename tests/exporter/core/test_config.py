@@ -1,0 +1,179 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hwsonde_exporter.config import load, parse_file
+from hwsonde_exporter.errors import ConfigError
+from hwsonde_exporter.options import options, parse_address
+from tests.exporter.core.fakes import collector_kind
+
+KINDS = {"cpu": collector_kind("cpu", list), "gpu": collector_kind("gpu", list, enabled=False)}
+
+
+def loaded(tmp_path: Path, text: str, *flags: str):
+    file = tmp_path / "exporter.yaml"
+    file.write_text(text)
+    return load(["--config.file", str(file), *flags], KINDS)
+
+
+def refused(tmp_path: Path, text: str, *flags: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, text, *flags)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message.removeprefix(f"{tmp_path}/")
+
+
+def test_defaults() -> None:
+    found = load([], KINDS)
+    assert found.listen == (("", 9880),)
+    assert found.exporter.runner.enabled == {"cpu"}
+    assert (found.exporter.hertz, found.exporter.runner.timeout, found.max_scrapes) == (10.0, 0.8, 4)
+    assert found.exporter.runner.series_limit >= 2000
+    assert found.paths.procfs == Path("/proc")
+
+
+def test_flags() -> None:
+    found = load(
+        [
+            "--web.listen-address",
+            "127.0.0.1:1",
+            "--web.listen-address=[::1]:2",
+            "--no-collector.cpu",
+            "--collector.gpu",
+            "--sampler.hertz=0",
+        ],
+        KINDS,
+    )
+    assert found.listen == (("127.0.0.1", 1), ("::1", 2))
+    assert found.exporter.runner.enabled == {"gpu"}
+    assert found.exporter.hertz == 0
+
+
+def test_the_file_and_flags_that_win_over_it(tmp_path: Path) -> None:
+    text = f"""
+web: {{listen-address: [":7000", "[::1]:7001"], max-scrapes: 2}}
+path:
+  procfs: {tmp_path}
+collector: {{timeout: 2, series-limit: 50, cpu: no, gpu: true}}
+sampler: {{hertz: 5}}
+log: {{level: debug, format: json}}
+"""
+    found = loaded(tmp_path, text)
+    assert found.listen == (("", 7000), ("::1", 7001))
+    assert (found.max_scrapes, found.exporter.hertz, found.log_level, found.log_format) == (2, 5.0, "debug", "json")
+    assert found.paths.procfs == tmp_path
+    assert found.exporter.runner.enabled == {"gpu"}
+    assert (found.exporter.runner.timeout, found.exporter.runner.series_limit) == (2.0, 50)
+    over = loaded(
+        tmp_path, text, "--collector.cpu", "--no-collector.gpu", "--web.listen-address", ":1", "--sampler.hertz", "20"
+    )
+    assert over.exporter.runner.enabled == {"cpu"}
+    assert (over.listen, over.exporter.hertz) == ((("", 1),), 20.0)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "web:\n", "web: {}\n"])
+def test_an_empty_file_or_section_changes_nothing(tmp_path: Path, text: str) -> None:
+    assert loaded(tmp_path, text) == load([], KINDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("web:\n  listen-adress: :1\n", "exporter.yaml:2: web.listen-adress: unknown key; did you mean web.listen-address?"),
+        ("webb: {}\n", "exporter.yaml:1: webb: unknown key; did you mean web?"),
+        ("zzz: 1\n", "exporter.yaml:1: zzz: unknown key; allowed: collector, log, path, sampler, web"),
+        ("sampler: {hertz: fast}\n", "exporter.yaml:1: sampler.hertz: 'fast' is not allowed; allowed: 0, or ticks a second from 0.1 to 100"),
+        ("sampler:\n  hertz: 0.01\n", "exporter.yaml:2: sampler.hertz: '0.01' is not allowed; allowed: 0, or ticks a second from 0.1 to 100"),
+        ("sampler:\n  hertz:\n", "exporter.yaml:2: sampler.hertz: '' is not allowed; allowed: 0, or ticks a second from 0.1 to 100"),
+        ("sampler:\n  hertz: .nan\n", "exporter.yaml:2: sampler.hertz: '.nan' is not allowed; allowed: 0, or ticks a second from 0.1 to 100"),
+        ("collector:\n  timeout: [1]\n", "exporter.yaml:2: collector.timeout: 'a list or mapping' is not allowed; allowed: a number from 0.05 to 60"),
+        ("collector:\n  cpu: maybe\n", "exporter.yaml:2: collector.cpu: 'maybe' is not allowed; allowed: true or false"),
+        ("collector:\n  cpu: true\n  cpu: false\n", "exporter.yaml:3: collector.cpu: given twice; allowed: once"),
+        ("web: [1]\n", "exporter.yaml:1: web: must be a mapping; allowed keys: listen-address, max-scrapes"),
+        ("- a\n", "exporter.yaml:1: the file: must be a mapping; allowed keys: collector, log, path, sampler, web"),
+        ("web: {listen-address: []}\n", "exporter.yaml:1: web.listen-address: an empty list is not allowed; allowed: at least one entry"),
+        ("web: {listen-address: [':1', x]}\n", "exporter.yaml:1: web.listen-address: 'x' is not allowed; allowed: HOST:PORT, [IPV6]:PORT or :PORT, port 0 to 65535"),
+        ("path: {procfs: /no/such/folder}\n", "exporter.yaml:1: path.procfs: '/no/such/folder' is not allowed; allowed: a folder that exists"),
+        ("log:\n  level: loud\n", "exporter.yaml:2: log.level: 'loud' is not allowed; allowed: debug or info or warning or error"),
+        ("{[a]: 1}\n", "exporter.yaml:1: ?: unknown key; allowed: collector, log, path, sampler, web"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    assert refused(tmp_path, text) == message
+
+
+def test_text_that_is_no_yaml_is_named_with_its_line(tmp_path: Path) -> None:
+    assert refused(tmp_path, "web:\n  - : [\n").startswith("exporter.yaml:2: not YAML: ")
+
+
+def test_a_file_that_is_not_there_or_too_large(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file or directory; see --config.file"):
+        load(["--config.file", str(tmp_path / "none.yaml")], KINDS)
+    assert "larger than" in refused(tmp_path, "#" * (1 << 20) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--sampler.hertz", "-3"], "--sampler.hertz: '-3' is not allowed; allowed: 0, or ticks a second from 0.1 to 100"),
+        (["--web.listen-address", "localhost"], "--web.listen-address: 'localhost' is not allowed; allowed: HOST:PORT, [IPV6]:PORT or :PORT, port 0 to 65535"),
+        (["--no-such-flag"], "unrecognized arguments: --no-such-flag; see --help"),
+        (["--collector.cp"], "unrecognized arguments: --collector.cp; see --help"),
+        (["--collector.series-limit=1"], "--collector.series-limit: '1' is not allowed; allowed: an integer from 10 to 1000000"),
+        (["--log.format"], "argument --log.format: expected one argument; see --help"),
+    ],
+)  # fmt: skip
+def test_bad_flags_are_one_line(flags: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(flags, KINDS)
+    assert str(caught.value) == message
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+@settings(max_examples=200, deadline=None)
+def test_any_file_gives_values_or_one_line(text: bytes) -> None:
+    try:
+        parse_file(text, "f.yaml", options(KINDS))
+    except ConfigError as error:
+        assert str(error).startswith("f.yaml:")
+        assert "\n" not in str(error)
+
+
+def test_a_file_that_refers_to_itself_or_nests_deeply_ends() -> None:
+    for text in (b"&a {web: *a}", b"[" * 20000, b"web: &a [*a]"):
+        with pytest.raises(ConfigError):
+            parse_file(text, "f.yaml", options(KINDS))
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (":9880", ("", 9880)),
+        ("0.0.0.0:1", ("0.0.0.0", 1)),
+        ("[::]:65535", ("::", 65535)),
+        ("node-1.example:80", ("node-1.example", 80)),
+    ],
+)
+def test_addresses(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["", "9880", "::1:80", "host:", "host:x", ":65536", ":-1", "http://a:1", "a b:1", ":²"]
+)
+def test_bad_addresses(text: str) -> None:
+    with pytest.raises(ValueError, match="PORT"):
+        parse_address(text)
+
+
+@given(st.text(max_size=30))
+def test_any_address_is_read_or_refused(text: str) -> None:
+    try:
+        host, port = parse_address(text)
+    except ValueError:
+        return
+    assert 0 <= port <= 65535
+    assert not any(character.isspace() for character in host)

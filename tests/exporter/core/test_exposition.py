@@ -1,0 +1,217 @@
+import math
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from hwsonde_exporter.exposition import Format, block_of, compile_shape, negotiate, render, render_samples
+from hwsonde_exporter.metric import Kind, Metric, Sample
+from tests.exporter.core.naive import naive_text
+
+TABLE = (
+    Metric(
+        "hwsonde_a_seconds_total", Kind.COUNTER, 'A "counter" with 100 % of \\ and\nlines.', ("cpu", "mode"), "seconds"
+    ),
+    Metric("hwsonde_b_bytes", Kind.GAUGE, "A gauge.", (), "bytes"),
+    Metric("hwsonde_c_info", Kind.GAUGE, "An info row.", ("value",)),
+    Metric("hwsonde_d_sampled_ratio", Kind.SUMMARY, "Moments.", ("device",), "ratio"),
+)
+LABEL_TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8) | st.sampled_from(
+    ["%", "%s", '"', "\\n", "a\nb", "é"]
+)
+NUMBERS = st.integers(0, 2**70) | st.floats(0, allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def samples(draw: st.DrawFn) -> list[Sample]:
+    found = []
+    for metric in draw(st.lists(st.sampled_from(TABLE), max_size=25)):
+        labels = tuple(draw(LABEL_TEXT) for _ in metric.labels)
+        suffix = draw(st.sampled_from(["_sum", "_count"])) if metric.kind is Kind.SUMMARY else ""
+        found.append(Sample(metric, labels, draw(NUMBERS), suffix))
+    return found
+
+
+def oracle_registry(given_samples: list[Sample]) -> CollectorRegistry:
+    """The same samples as prometheus_client's families."""
+
+    class Collected:
+        def collect(self):
+            for metric in dict.fromkeys(sample.metric for sample in given_samples):
+                kind = {
+                    Kind.COUNTER: CounterMetricFamily,
+                    Kind.GAUGE: GaugeMetricFamily,
+                    Kind.SUMMARY: SummaryMetricFamily,
+                }[metric.kind]
+                family = kind(metric.name, metric.help, labels=metric.labels)
+                own = [sample for sample in given_samples if sample.metric is metric]
+                ranks = {labels: rank for rank, labels in enumerate(dict.fromkeys(sample.labels for sample in own))}
+                for sample in sorted(own, key=lambda sample: ranks[sample.labels]):
+                    pairs = dict(zip(metric.labels, sample.labels, strict=True))
+                    family.add_sample(metric.name + sample.suffix, pairs, sample.value)
+                yield family
+
+    registry = CollectorRegistry()
+    registry.register(Collected())
+    return registry
+
+
+def parsed(families) -> dict[str, tuple[str, str, dict]]:
+    return {
+        family.name: (
+            family.type,
+            family.documentation,
+            {(sample.name, tuple(sorted(sample.labels.items()))): float(sample.value) for sample in family.samples},
+        )
+        for family in families
+    }
+
+
+def unique(given_samples: list[Sample]) -> list[Sample]:
+    return list({(s.metric.name, s.labels, s.suffix): s for s in reversed(given_samples)}.values())[::-1]
+
+
+@given(samples())
+@settings(max_examples=150, deadline=None)
+def test_text_means_what_prometheus_client_says(given_samples: list[Sample]) -> None:
+    ours = parsed(parse_text(render_samples(given_samples).decode()))
+    theirs = parsed(parse_text(generate_latest(oracle_registry(unique(given_samples))).decode()))
+    assert ours == theirs
+
+
+@given(samples())
+@settings(max_examples=150, deadline=None)
+def test_openmetrics_means_what_prometheus_client_says(given_samples: list[Sample]) -> None:
+    distinct = unique(given_samples)
+    text = render_samples(given_samples, Format.OPENMETRICS).decode()
+    assert text.endswith("# EOF\n")
+    # prometheus_client refuses counts that are no integers, as it must; ours come from collectors that count.
+    ours = parsed(parse_openmetrics(_whole_counts(text)))
+    theirs = parsed(parse_openmetrics(_whole_counts(generate_openmetrics(oracle_registry(distinct)).decode())))
+    assert ours == theirs
+
+
+def _whole_counts(text: str) -> str:
+    return "".join(
+        f"{line.rsplit(' ', 1)[0]} 7\n" if line.startswith("hwsonde_d_sampled_ratio_count") else f"{line}\n"
+        for line in text.removesuffix("\n").split("\n")
+    )
+
+
+@given(samples())
+@settings(max_examples=150, deadline=None)
+def test_text_is_the_naive_text(given_samples: list[Sample]) -> None:
+    assert render_samples(given_samples).decode() == naive_text(given_samples)
+
+
+def test_families_are_contiguous_and_described_once_whatever_the_order() -> None:
+    many = [Sample(TABLE[0], (str(cpu), "user"), cpu) for cpu in range(20)] + [Sample(TABLE[1], (), 1.5)]
+    many += [Sample(TABLE[3], (str(n),), n, suffix) for n in range(5) for suffix in ("_sum", "_count")]
+    random.Random(3).shuffle(many)
+    names = [line.split("{")[0].split(" ")[0] for line in render_samples(many).decode().splitlines() if line[0] != "#"]
+    families = [name.removesuffix("_sum").removesuffix("_count") for name in names]
+    changes = sum(before != after for before, after in zip(families, families[1:], strict=False))
+    assert changes == 2
+    assert render_samples(many).count(b"# TYPE hwsonde_a_seconds_total ") == 1
+
+
+def test_integers_stay_integers_and_floats_keep_their_digits() -> None:
+    values = {
+        5: b"5",
+        2**64: b"18446744073709551616",
+        0.1: b"0.1",
+        1e22: b"1e+22",
+        math.nan: b"NaN",
+        math.inf: b"+Inf",
+        -math.inf: b"-Inf",
+    }
+    for value, text in values.items():
+        assert render_samples([Sample(TABLE[1], (), value)]).splitlines()[-1] == b"hwsonde_b_bytes " + text
+
+
+def test_an_integer_beyond_every_float_is_infinite() -> None:
+    assert render_samples([Sample(TABLE[1], (), 10**400), Sample(TABLE[2], ("x",), 0.5)]).count(b"+Inf") == 1
+
+
+def test_text_that_is_no_unicode_does_not_cost_the_scrape() -> None:
+    raw = b"disk\xff".decode(errors="surrogateescape")
+    assert b'value="disk\\\\udcff"' in render_samples([Sample(TABLE[2], (raw,), 1)])
+
+
+def test_duplicates_are_counted_and_the_first_one_is_kept() -> None:
+    block = block_of([Sample(TABLE[1], (), 1), Sample(TABLE[2], ("x",), 2), Sample(TABLE[1], (), 3)])
+    assert block.shape.dropped == {"duplicate": 1}
+    assert block.shape.size == 2
+    assert block.text(Format.TEXT).count(b"\nhwsonde_b_bytes 1\n") == 1
+    assert [sample.value for sample in block.samples] == [1, 2]
+
+
+def test_undeclared_metrics_wrong_labels_and_too_many_series_are_counted() -> None:
+    metrics = (TABLE[1], TABLE[2], TABLE[2], TABLE[2], TABLE[0], TABLE[3])
+    labels = ((), ("a",), ("b",), ("c", "d"), ("0", "user"), ("x",))
+    shape = compile_shape(metrics, labels, ("",) * 6, declared={TABLE[1], TABLE[2], TABLE[3]}, limit=2)
+    assert shape.size == 2
+    assert shape.dropped == {"limit": 1, "undeclared": 3}
+
+
+def test_a_shape_is_made_once_and_again_when_a_label_changes() -> None:
+    first = block_of([Sample(TABLE[2], ("x",), 1)])
+    again = block_of([Sample(TABLE[2], ("".join(["x"]),), 2)], first.shape)
+    other = block_of([Sample(TABLE[2], ("y",), 2)], first.shape)
+    assert again.shape is first.shape
+    assert other.shape is not first.shape
+    assert b'"y"} 2\n' in other.text(Format.TEXT)
+
+
+def test_no_samples_are_an_empty_text() -> None:
+    assert render([block_of([])]) == b""
+    assert render([], Format.OPENMETRICS) == b"# EOF\n"
+
+
+def test_openmetrics_names_counters_without_total_and_states_units() -> None:
+    text = render_samples([Sample(TABLE[0], ("0", "user"), 1), Sample(TABLE[1], (), 2)], Format.OPENMETRICS).decode()
+    assert "# TYPE hwsonde_a_seconds counter\n# UNIT hwsonde_a_seconds seconds\n" in text
+    assert 'hwsonde_a_seconds_total{cpu="0",mode="user"} 1\n' in text
+    assert "# UNIT hwsonde_b_bytes bytes\n" in text
+
+
+PROMETHEUS_3 = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,"
+    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
+)
+
+
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        (None, Format.TEXT),
+        ("", Format.TEXT),
+        ("*/*", Format.TEXT),
+        ("text/html", Format.TEXT),
+        (PROMETHEUS_3, Format.OPENMETRICS),
+        ("application/openmetrics-text", Format.OPENMETRICS),
+        ('application/openmetrics-text; version="1.0.0"', Format.OPENMETRICS),
+        ("application/openmetrics-text;version=1.0.0;q=0,text/plain", Format.TEXT),
+        ("text/plain;version=0.0.4;q=0.9,application/openmetrics-text;version=1.0.0;q=0.3", Format.TEXT),
+        ("application/openmetrics-text;version=9.0.0,*/*;q=0.1", Format.TEXT),
+        ("application/openmetrics-text;version=1.0.0;q=garbled", Format.TEXT),
+        (
+            "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7,text/plain;q=0.2",
+            Format.TEXT,
+        ),
+        (";;;,,,=;q=", Format.TEXT),
+    ],
+)
+def test_negotiation(accept: str | None, expected: Format) -> None:
+    assert negotiate(accept) is expected
+
+
+@given(st.text(max_size=80))
+def test_negotiation_survives_any_header(accept: str) -> None:
+    assert negotiate(accept) in Format

@@ -1,0 +1,400 @@
+import gzip
+import http.client
+import json
+import logging
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from hwsonde_exporter import server as server_module
+from hwsonde_exporter.compression import gzip_compressor
+from hwsonde_exporter.errors import ListenError
+from hwsonde_exporter.exporter import Exporter, ExporterSettings
+from hwsonde_exporter.host import Paths
+from hwsonde_exporter.landing import landing_page
+from hwsonde_exporter.logs import LineFormatter
+from hwsonde_exporter.metric import Sample
+from hwsonde_exporter.runner import RunnerSettings
+from hwsonde_exporter.server import Listeners
+from hwsonde_exporter.state import State
+from hwsonde_exporter.web import Application, BadQueryError, accepts_gzip, chosen_names, scrape_timeout
+from tests.exporter.core.fakes import REAL_CLOCKS, Gate, collector_kind, gauge, heat_of
+
+Port = int
+
+
+def exporter_of(*kinds: Any, disabled: str = "off") -> Exporter:
+    enabled = frozenset(kind.name for kind in kinds) - {disabled}
+    settings = ExporterSettings(RunnerSettings(enabled, 0.5, 100), 0.0)
+    return Exporter({kind.name: kind for kind in kinds}, Paths(), settings, REAL_CLOCKS)
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    found = Gate([Sample(gauge("slow"), (), 1)])
+    yield found
+    found.event.set()
+
+
+@pytest.fixture
+def exporter(gate: Gate) -> Iterator[Exporter]:
+    made = exporter_of(
+        collector_kind("heat", heat_of(21.5)),
+        collector_kind("slow", gate, metrics=(gauge("slow"),)),
+        collector_kind("off", list, metrics=()),
+    )
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def port(exporter: Exporter) -> Iterator[Port]:
+    listeners = Listeners([("127.0.0.1", 0)], Application(exporter, "node<1>", 2, gzip_compressor()), threads=4)
+    listeners.start()
+    yield listeners.addresses[0][1]
+    listeners.stop()
+
+
+def ask(port: Port, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read()
+    finally:
+        connection.close()
+
+
+def raw(port: Port, request: bytes, patience: float = 5.0) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=patience) as connection:
+        connection.sendall(request)
+        answer = b""
+        try:
+            while piece := connection.recv(65536):
+                answer += piece
+        except (TimeoutError, ConnectionResetError):
+            pass
+        return answer
+
+
+def names_in(body: bytes) -> set[str]:
+    return {sample.name for family in text_string_to_metric_families(body.decode()) for sample in family.samples}
+
+
+def test_metrics_in_the_format_that_is_asked_for(port: Port) -> None:
+    status, headers, body = ask(port, "/metrics?collect[]=heat&collect[]=exporter")
+    assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert {"hwsonde_heat_celsius", "hwsonde_exporter_build_info"} <= names_in(body)
+    status, headers, body = ask(port, "/metrics?collect[]=heat", Accept="application/openmetrics-text;version=1.0.0")
+    assert headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert body.endswith(b"# EOF\n")
+
+
+def test_gzip_only_when_asked_for(port: Port) -> None:
+    _, headers, plain = ask(port, "/metrics?collect[]=heat")
+    assert "Content-Encoding" not in headers
+    _, headers, packed = ask(port, "/metrics?collect[]=heat", Accept_Encoding="gzip")
+    assert headers["Content-Encoding"] == "gzip"
+    assert int(headers["Content-Length"]) == len(packed)
+    assert gzip.decompress(packed) == plain
+
+
+def test_a_hanging_collector_costs_only_its_own_series_and_the_header_sets_the_wait(port: Port) -> None:
+    began = time.monotonic()
+    status, _, body = ask(port, "/metrics", X_Prometheus_Scrape_Timeout_Seconds="0.6")
+    assert time.monotonic() - began < 2.0
+    assert status == 200
+    assert "hwsonde_heat_celsius" in names_in(body)
+    assert "hwsonde_slow" not in names_in(body)
+
+
+def test_collect_and_exclude(port: Port) -> None:
+    assert names_in(ask(port, "/metrics?collect[]=heat")[2]) == {"hwsonde_heat_celsius"}
+    assert names_in(ask(port, "/metrics?collect%5B%5D=heat")[2]) == {"hwsonde_heat_celsius"}
+    assert "hwsonde_heat_celsius" not in names_in(ask(port, "/metrics?exclude[]=heat&exclude[]=slow")[2])
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("collect[]=hat", b"no collector is called 'hat'; there are exporter, heat, off, slow\n"),
+        ("exclude[]=", b"no collector is called ''; there are exporter, heat, off, slow\n"),
+        ("collect[]=off", b"collector off is switched off; --collector.off switches it on\n"),
+        ("&".join(["collect[]=heat"] * 300), b"the query has more than 200 fields\n"),
+        (
+            "collect[]=" + "x" * 3000,
+            b"no collector is called '" + b"x" * 59 + b"...; there are exporter, heat, off, slow\n",
+        ),
+    ],
+)
+def test_a_query_for_what_there_is_not_is_one_line(port: Port, query: str, text: bytes) -> None:
+    status, _, body = ask(port, f"/metrics?{query}")
+    assert (status, body) == (400, text)
+
+
+def test_too_many_scrapes_at_once_are_refused_and_counted(port: Port, exporter: Exporter) -> None:
+    threads = [threading.Thread(target=ask, args=(port, "/metrics?collect[]=slow")) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + 3
+    status, headers, body = 0, {}, b""
+    while status != 503 and time.monotonic() < deadline:
+        status, headers, body = ask(port, "/metrics?collect[]=heat")
+    assert (status, headers["Retry-After"]) == (503, "1")
+    assert body.startswith(b"2 scrapes are under way already;")
+    for thread in threads:
+        thread.join()
+    text = ask(port, "/metrics?collect[]=exporter")[2].decode()
+    assert float(re.search(r"^hwsonde_exporter_scrapes_refused_total (\d+)", text, re.MULTILINE).group(1)) >= 1  # type: ignore[union-attr]
+
+
+def test_pages_health_and_readiness(port: Port, exporter: Exporter) -> None:
+    assert ask(port, "/-/healthy")[::2] == (200, b"healthy\n")
+    assert ask(port, "/-/ready")[0] == 503
+    exporter.ready = True
+    assert ask(port, "/-/ready")[::2] == (200, b"ready\n")
+    ask(port, "/metrics?collect[]=heat")
+    status, headers, body = ask(port, "/")
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert b"node&lt;1&gt;" in body
+    assert b"disabled: switched off" in body
+
+
+def test_head_not_found_and_wrong_method(port: Port) -> None:
+    for path in ("/", "/metrics?collect[]=heat", "/-/healthy"):
+        status, headers, body = ask(port, path, "HEAD")
+        assert (status, body) == (200, b"")
+        assert int(headers["Content-Length"]) > 0
+    assert ask(port, "/nothing")[0] == 404
+    status, headers, _ = ask(port, "/metrics", "POST")
+    assert (status, headers["Allow"]) == (405, "GET, HEAD")
+
+
+GARBLED = [
+    b"\r\n\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 200,
+    b"GET\r\n\r\n",
+    b"GET /metrics HTTP/9.9\r\n\r\n",
+    b"GET /metrics HTTP/1.1\r\nHost: x\r\nno colon here\r\n\r\n",
+    b"GET /%ff%00%fe HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    b"GET /" + b"a" * 20000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 40000 + b"\r\n\r\n",
+    b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n",
+    b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\nConnection: close\r\n\r\n",
+    b"POST /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n",
+    b"GET http://[::1/metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /metrics?%zz&collect[]=%ff HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("request_bytes", GARBLED, ids=range(len(GARBLED)))
+def test_garbled_and_oversized_requests_are_harmless(port: Port, request_bytes: bytes) -> None:
+    answer = raw(port, request_bytes, patience=0.5)
+    assert b"Traceback" not in answer
+    assert b" 200 OK" not in answer
+    assert ask(port, "/-/healthy")[0] == 200
+
+
+def test_silent_connections_hold_no_worker_up(port: Port) -> None:
+    """There are four workers; a connection takes one only when it says something."""
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+    try:
+        began = time.monotonic()
+        assert ask(port, "/-/healthy")[0] == 200
+        assert time.monotonic() - began < 2
+    finally:
+        for connection in silent:
+            connection.close()
+
+
+def test_requests_that_never_end_are_cut_off(exporter: Exporter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "_REQUEST_SECONDS", 0.2)
+    listeners = Listeners([("127.0.0.1", 0)], Application(exporter, "x"), threads=2)
+    listeners.start()
+    port = listeners.addresses[0][1]
+    slow = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(3)]
+    slow[0].sendall(b"GET /met")
+    slow[1].sendall(b"GET / HTTP/1.1\r\nHost")
+    try:
+        deadline = time.monotonic() + 5
+        closed = set()
+        while len(closed) < 3 and time.monotonic() < deadline:
+            listeners.reap()
+            slow[1].settimeout(0.05)
+            for place, connection in enumerate(slow):
+                connection.settimeout(0.05)
+                try:
+                    if not connection.recv(65536):
+                        closed.add(place)
+                except TimeoutError:
+                    pass
+                except OSError:
+                    closed.add(place)
+        assert closed == {0, 1, 2}
+        assert ask(port, "/-/healthy")[0] == 200
+    finally:
+        listeners.stop()
+
+
+def test_connections_beyond_the_bound_are_closed(exporter: Exporter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "_MAX_CONNECTIONS", 3)
+    listeners = Listeners([("127.0.0.1", 0)], Application(exporter, "x"), threads=2)
+    listeners.start()
+    kept = [socket.create_connection(listeners.addresses[0], timeout=5) for _ in range(3)]
+    try:
+        time.sleep(0.1)
+        assert raw(listeners.addresses[0][1], b"") == b""
+        kept.pop().close()
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            if b"healthy" in raw(listeners.addresses[0][1], b"GET /-/healthy HTTP/1.0\r\n\r\n"):
+                break
+        else:
+            pytest.fail("a closed connection did not make room")
+    finally:
+        for connection in kept:
+            connection.close()
+        listeners.stop()
+
+
+def test_no_traceback_reaches_a_client(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        ready, names, enabled = True, frozenset({"x"}), frozenset({"x"})
+
+        def scrape(self, names: Any, timeout: Any) -> Any:
+            raise RuntimeError("secret place /root/x.py")
+
+        def refused(self) -> None: ...
+
+        def states(self) -> list[State]:
+            return []
+
+    listeners = Listeners([("127.0.0.1", 0)], Application(Broken(), "x"), threads=2)
+    listeners.start()
+    try:
+        for _ in range(9):  # more than there are slots: each is given back
+            assert ask(listeners.addresses[0][1], "/metrics")[::2] == (
+                500,
+                b"internal error; the exporter's log says more\n",
+            )
+    finally:
+        listeners.stop()
+    assert "secret place" in caplog.text
+
+
+def test_a_taken_port_is_one_line_that_says_what_to_do(exporter: Exporter) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ListenError) as caught:
+            Listeners([("127.0.0.1", 0), ("127.0.0.1", port)], Application(exporter, "x"), threads=1)
+    assert str(caught.value) == (
+        f"cannot listen on 127.0.0.1:{port}: another program has the port; stop it or choose another with --web.listen-address"
+    )
+
+
+def test_an_address_that_is_not_ours_is_one_line(exporter: Exporter) -> None:
+    with pytest.raises(ListenError, match="this host has no such address; correct --web.listen-address"):
+        Listeners([("192.0.2.7", 0)], Application(exporter, "x"), threads=1)
+
+
+def test_several_addresses_and_all_interfaces(exporter: Exporter) -> None:
+    listeners = Listeners([("127.0.0.1", 0), ("", 0)], Application(exporter, "x"), threads=1)
+    listeners.start()
+    try:
+        for _, port in listeners.addresses:
+            assert ask(port, "/-/healthy")[0] == 200
+    finally:
+        listeners.stop()
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("1", 0.8),
+        ("0.5", 0.4),
+        ("10", 9.5),
+        (None, None),
+        ("", None),
+        ("x", None),
+        ("-1", None),
+        ("0", None),
+        ("nan", None),
+        ("inf", None),
+    ],
+)
+def test_scrape_timeout_leaves_a_margin(header: str | None, seconds: float | None) -> None:
+    assert scrape_timeout(header) == (None if seconds is None else pytest.approx(seconds))
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [(None, False), ("gzip", True), ("deflate, gzip;q=0.5", True), ("gzip;q=0", False), ("gzip; q=0.0", False), ("identity", False), ("gzip;q=x", False), ("br;q=1.0, X-GZIP", True)],
+)  # fmt: skip
+def test_gzip_is_accepted_when_the_header_says_so(header: str | None, expected: bool) -> None:
+    assert accepts_gzip(header) is expected
+
+
+@given(st.text(max_size=100))
+def test_any_query_is_read_or_refused_in_one_line(query: str) -> None:
+    names = frozenset({"a", "b", "c"})
+    try:
+        found = chosen_names(query, names, names - {"c"})
+    except BadQueryError as error:
+        assert "\n" not in str(error)
+    else:
+        assert found is None or found <= names
+
+
+class Checker(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if tag not in {"meta"}:
+            self.stack.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop() == tag
+
+
+def test_the_landing_page_shows_each_state_and_is_escaped() -> None:
+    states = [
+        State("a<b>", "Gives <i>.", None, available=True, success=True, series=12, duration=0.0031),
+        State("b", "B.", None, available=False, reason="no_permission", detail="needs CAP_PERFMON & more"),
+        State("c", "C.", 15.0, available=True, success=False, problem="read_error: <gone>"),
+        State("d", "D.", None, available=True, success=False, hanging=12.3),
+        State("e", "E.", None, available=True),
+        State("f", "F.", None, available=True, success=True, dropped={"limit": 7}),
+    ]
+    page = landing_page(states, "n<1>")
+    checker = Checker()
+    checker.feed(page)
+    assert checker.stack == []
+    for text in (
+        "a&lt;b&gt;", "Gives &lt;i&gt;.", "3.1 ms", "no_permission: needs CAP_PERFMON &amp; more", "read_error: &lt;gone&gt;",
+        "no answer for 12 s", "not read yet", "samples dropped: limit 7", "every 15 s", "at each scrape", "n&lt;1&gt;",
+    ):  # fmt: skip
+        assert text in page
+
+
+def record(message: str, error: BaseException | None = None) -> logging.LogRecord:
+    exc_info = (type(error), error, None) if error else None
+    return logging.LogRecord("x", logging.WARNING, "/a/place.py", 7, message, (), exc_info)  # type: ignore[arg-type]
+
+
+def test_log_lines() -> None:
+    line = LineFormatter("logfmt").format(record('two "words"\nand a line'))
+    assert re.fullmatch(r'ts=\S+Z level=warning caller=place:7 msg="two \\"words\\"\\nand a line"', line)
+    found = json.loads(LineFormatter("json").format(record("x", ValueError("bad"))))
+    assert (found["level"], found["msg"], found["error"]) == ("warning", "x", "ValueError: bad")
+    assert "trace" not in found
