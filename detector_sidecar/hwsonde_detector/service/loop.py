@@ -119,13 +119,12 @@ class Loop:
         self.counters.add(telemetry.TICKS)
         self._cursor.forget_before(now_ms - max(self.parts.history_ms, self._pace.interval_ms))
         since_ms, until_ms = self._cursor.span(now_ms, self._pace.interval_ms)
-        self._tell_behind(now_ms - since_ms, behind=until_ms < now_ms)
         read = self._read(since_ms, until_ms)
         if read is None:
-            self._cursor.shrink()
             self._pace.rest()
             self.publish()
             return self._source.pause(self._pace.tick_ms / 1000)
+        self._tell_behind(now_ms - since_ms, behind=until_ms < now_ms)
         outputs = self._step(read, until_ms)
         self._cursor.advance(read.batch, since_ms, until_ms, behind=self._behind)
         self._take(outputs, read.batch)
@@ -167,6 +166,9 @@ class Loop:
                 read = self.parts.source.read(since_ms, until_ms)
         except SourceError as error:
             self._failed(error.reason, str(error))
+            # A server that is not there at all does not mind how much is asked for.
+            if error.reason != "unreachable" or self._clock.monotonic() - began > 1.0:
+                self._cursor.shrink()
             return None
         except Exception as error:  # noqa: BLE001 - a defect in a source must not end the service; it is named and counted
             self._failed("defect", f"{type(error).__name__} while reading, a defect of the detector: {error}")

@@ -115,7 +115,7 @@ class Cursor:
 
     def shrink(self) -> None:
         """Ask for less at once: the last read failed, perhaps because its answer was too large."""
-        self._stretch_ms = max(self._stretch_ms / 2, 1000.0)
+        self._stretch_ms = max(self._stretch_ms / 2, 10_000.0)
 
     def advance(self, batch: SampleBatch, since_ms: int, until_ms: int, *, behind: bool) -> None:
         """Move on after the answer to ``(since_ms, until_ms]``; ``behind`` says that it was a stretch of the past."""
@@ -131,7 +131,7 @@ class Cursor:
 
 @dataclass(slots=True)
 class Timeline:
-    """The time to ask the source for: the wall clock, but never back.
+    """The time to ask the source for: the wall clock, but not back with it.
 
     After the clock jumped back the data's own time goes on with the monotonic clock from the newest sample, for at most ``ahead_ms``:
     a source elsewhere still has new samples there, and a source on this machine gets none before the clock has caught up.

@@ -1,0 +1,290 @@
+"""The loop with a source, an engine and a clock that the test drives."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from pathlib import Path
+
+import pytest
+
+from hwsonde_detector import telemetry
+from hwsonde_detector.errors import SourceRefused, SourceUnreachable
+from hwsonde_detector.service.loop import Loop
+from hwsonde_detector.service.parts import Parts
+from hwsonde_detector.service.saving import Saver
+from hwsonde_detector.state import save_state
+from hwsonde_detector.telemetry import Counters
+from hwsonde_detector.types import Outputs, Phase
+
+from .fakes import START, FakeClock, FakeEngine, FakeRecorder, FakeSource, event
+
+
+class Bench:
+    """A loop and everything around it."""
+
+    def __init__(self, directory: Path | None = None, **parts: object) -> None:
+        self.clock = FakeClock()
+        self.source, self.engine, self.recorder = FakeSource(self.clock), FakeEngine(), FakeRecorder()
+        self.counters = Counters()
+        self.seen: list[Outputs] = []
+        saver = Saver(directory, 60.0, self.counters)
+        made = Parts(self.source, self.engine, "http://p", recorder=self.recorder, **parts)  # type: ignore[arg-type]
+        self.loop = Loop(made, self.clock, self.counters, saver, observers=(self.seen.append,))
+
+    def turn(self, count: int = 1) -> None:
+        for _ in range(count):
+            pause = self.loop.turn()
+            if pause:
+                self.clock.wait(pause)
+
+    def caught_up(self) -> None:
+        while self.loop.turn() == 0.0:
+            pass
+        self.clock.wait(0.2)
+
+    def count(self, family: telemetry.Family, label: str = "") -> float:
+        return self.counters.value(family, label)
+
+
+def test_a_first_start_reads_the_past_in_order_and_bounded_and_then_follows_the_scrape() -> None:
+    bench = Bench(longest_ms=600_000)
+    bench.source.first_ms = START - 3_600_000
+    bench.caught_up()
+    assert bench.source.asked[0][0] == START - 3_600_000 - 2000
+    assert max(until - since for since, until in bench.source.asked) <= 600_000
+    assert bench.engine.rows == sorted(bench.engine.rows)
+    assert len(bench.engine.rows) == 3600
+    assert bench.engine.times == sorted(bench.engine.times)
+    bench.source.asked.clear()
+    bench.turn(30)
+    assert len(bench.source.asked) <= 33
+    assert len(bench.engine.rows) >= 3625
+    assert bench.count(telemetry.LATE_TICKS) == 0
+
+
+def test_a_live_tick_comes_soon_after_its_sample() -> None:
+    bench = Bench()
+    bench.caught_up()
+    bench.turn(5)
+    delays = []
+    for _ in range(20):
+        bench.turn()
+        delays.append((bench.engine.times[-1] - 437) % 1000)
+    assert max(delays) <= 130
+
+
+def test_what_is_published_comes_from_the_newest_windows_only() -> None:
+    bench = Bench()
+    bench.source.first_ms = START - 300_000
+    bench.caught_up()
+    (host,) = bench.loop.board.get().hosts
+    assert 1 <= len(host.recent) <= 3
+    assert host.recent[-1].score.end_ms == bench.engine.rows[-1]
+    assert (
+        bench.count(telemetry.WINDOWS_SCORED)
+        == len(bench.engine.rows)
+        == sum(len(report.scores) for outputs in bench.seen for report in outputs.reports)
+    )
+    assert bench.count(telemetry.WINDOWS_SKIPPED, "not_full") == bench.count(telemetry.VALUES_DROPPED, "reset") / 2 > 0
+
+
+def test_a_failing_source_is_counted_by_reason_told_once_and_tried_again_soon(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    bench.caught_up()
+    caplog.set_level(logging.INFO, "hwsonde_detector")
+    caplog.clear()
+    bench.source.trouble = [SourceUnreachable("http://p refuses; start it") for _ in range(12)]
+    bench.clock.waits.clear()
+    bench.turn(12)
+    assert bench.count(telemetry.READ_ERRORS, "unreachable") == 12
+    assert [record.getMessage() for record in caplog.records] == ["source: http://p refuses; start it"]
+    assert 1.0 <= min(bench.clock.waits) <= max(bench.clock.waits) <= 4.0
+    shown = bench.loop.board.get().source
+    assert shown.failing
+    assert shown.message == "http://p refuses; start it"
+    rows = len(bench.engine.rows)
+    bench.turn()
+    assert len(bench.engine.rows) - rows >= 30
+    assert "source answers again after" in caplog.records[-1].getMessage()
+    assert not bench.loop.board.get().source.failing
+    assert bench.count(telemetry.LATE_TICKS) == 0
+    bench.turn(3)
+    assert bench.engine.rows == list(range(bench.engine.rows[0], bench.engine.rows[-1] + 1, 1000))
+
+
+def test_another_reason_is_another_line(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    bench.source.trouble = [SourceUnreachable("a"), SourceRefused("b"), ValueError("odd")]
+    bench.turn(3)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
+        "source: a",
+        "source: still failing, now: b",
+        "source: still failing, now: ValueError while reading, a defect of the detector: odd",
+    ]
+    assert (bench.count(telemetry.READ_ERRORS, "refused"), bench.count(telemetry.READ_ERRORS, "defect")) == (1, 1)
+
+
+def test_a_gap_longer_than_one_read_is_read_in_parts_without_loss() -> None:
+    bench = Bench(longest_ms=60_000)
+    bench.caught_up()
+    bench.clock.wait(900)
+    bench.caught_up()
+    assert bench.engine.rows == list(range(bench.engine.rows[0], bench.engine.rows[-1] + 1, 1000))
+    assert bench.clock.wall - bench.engine.rows[-1] < 2000
+
+
+def test_a_defect_in_a_step_is_one_line_and_the_loop_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    bench.caught_up()
+    bench.engine.trouble = [ZeroDivisionError("by nought"), ZeroDivisionError("by nought")]
+    bench.turn(5)
+    assert bench.count(telemetry.STEP_ERRORS) == 2
+    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert lines == ["step: ZeroDivisionError while scoring, a defect of the detector: by nought"]
+    assert bench.clock.wall - bench.engine.rows[-1] < 2000
+
+
+def test_a_step_that_takes_long_skips_ticks_and_loses_no_sample() -> None:
+    bench = Bench()
+    bench.caught_up()
+    bench.turn(3)
+
+    def slow() -> None:
+        bench.engine.during = lambda: None
+        bench.clock.wait(4.3)
+
+    bench.engine.during = slow
+    bench.turn(6)
+    assert bench.count(telemetry.LATE_TICKS) == 4
+    assert bench.engine.rows == list(range(bench.engine.rows[0], bench.engine.rows[-1] + 1, 1000))
+
+
+def test_a_clock_that_goes_back_is_told_once_and_nothing_is_scored_twice(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    bench.caught_up()
+    bench.turn(3)
+    before = list(bench.engine.rows)
+    bench.clock.wall -= 30_000
+    bench.turn(60)
+    lines = [record.getMessage() for record in caplog.records if "clock" in record.getMessage()]
+    assert len(lines) == 1
+    assert "went back by 30" in lines[0]
+    assert bench.engine.rows[: len(before)] == before
+    seen = [score.end_ms for outputs in bench.seen for report in outputs.reports for score in report.scores]
+    assert seen == sorted(set(seen))
+    assert bench.engine.rows[-1] > before[-1] + 10_000
+
+
+def test_state_is_saved_now_and_then_on_events_and_at_the_end(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.caught_up()
+    assert bench.count(telemetry.STATE_SAVES) == 0
+    bench.turn(65)
+    assert bench.count(telemetry.STATE_SAVES) == 1
+    bench.engine.events = [event(Phase.OPENED)]
+    bench.turn()
+    assert bench.count(telemetry.STATE_SAVES) == 2
+    assert bench.count(telemetry.EPISODES, "cpu") == 1
+    bench.loop.close()
+    assert bench.count(telemetry.STATE_SAVES) == 3
+    assert bench.source.closed
+    assert bench.recorder.closed
+
+
+def test_a_restart_goes_on_where_it_ended(tmp_path: Path) -> None:
+    first = Bench(tmp_path)
+    first.caught_up()
+    first.engine.events = [event(Phase.OPENED), event(Phase.CLOSED)]
+    first.turn()
+    first.loop.close()
+    second = Bench(tmp_path)
+    second.clock.wall = first.clock.wall + 20_000
+    second.loop.resume()
+    assert second.engine.rows == first.engine.rows
+    second.turn()
+    since, _ = second.source.asked[0]
+    assert first.engine.rows[-1] - 6000 <= since < first.engine.rows[-1] - 2000
+    assert [episode.identity for episode in second.loop.board.get().past] == [f"n1@{START}"]
+    assert second.engine.rows == list(range(first.engine.rows[0], second.engine.rows[-1] + 1, 1000))
+
+
+def test_after_a_long_stop_only_the_last_hour_is_read(tmp_path: Path) -> None:
+    first = Bench(tmp_path)
+    first.caught_up()
+    first.loop.close()
+    second = Bench(tmp_path)
+    second.clock.wall += 24 * 3_600_000
+    second.loop.resume()
+    second.turn()
+    assert second.source.asked[0][0] == second.clock.wall - 3_600_000 - 2000
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"service": {"past": [{}], "interval_ms": 1000}, "engine": {"last": 1}},
+        {"service": {"past": [], "interval_ms": 1000}, "engine": {}},
+    ],
+)
+def test_state_that_lacks_something_means_a_cold_start_and_one_line(
+    tmp_path: Path, document: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    save_state(tmp_path, document, {})
+    bench = Bench(tmp_path)
+    bench.loop.resume()
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("state: ")
+    assert line.endswith("learning starts anew")
+    bench.caught_up()
+    assert bench.engine.rows
+
+
+def test_a_full_disk_is_told_once_counted_and_got_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench(tmp_path)
+    bench.caught_up()
+    caplog.set_level(logging.INFO, "hwsonde_detector")
+    caplog.clear()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("hwsonde_detector.service.saving.save_state", full)
+    for _ in range(3):
+        bench.loop.save()
+    monkeypatch.undo()
+    bench.loop.save()
+    assert bench.count(telemetry.STATE_FAILURES) == 3
+    first, second = [record.getMessage() for record in caplog.records]
+    assert "No space left" in first
+    assert second.startswith("state is written again after")
+
+
+def test_every_answer_is_recorded_with_the_time_it_was_scored_at() -> None:
+    bench = Bench()
+    bench.caught_up()
+    bench.turn(3)
+    assert [now for now, _ in bench.recorder.kept] == bench.engine.times
+
+
+def test_another_configuration_without_the_models_learns_the_past_again() -> None:
+    bench = Bench()
+    bench.source.first_ms = START - 100_000
+    bench.caught_up()
+    source, engine = FakeSource(bench.clock, START - 100_000), FakeEngine()
+    bench.loop.adopt(Parts(source, engine, "http://q"), keep_models=False)
+    assert bench.source.closed
+    assert bench.recorder.closed
+    bench.caught_up()
+    assert engine.rows[0] < START - 99_000
+    kept = Parts(source, engine, "http://q", fixed_ms=5000)
+    bench.loop.adopt(kept, keep_models=True)
+    bench.clock.waits.clear()
+    source.asked.clear()
+    bench.turn(4)
+    assert not source.closed
+    assert bench.clock.waits[-1] == pytest.approx(5.0, abs=0.1)
+    assert source.asked[0][0] > START - 10_000
