@@ -121,7 +121,7 @@ class PrometheusSource:
 
     def _grid_parts(self, start_ms: int, end_ms: int, step_ms: int) -> Iterator[Read]:
         at, last = (start_ms // step_ms + 1) * step_ms, end_ms // step_ms * step_ms
-        points, most = _FIRST_POINTS, MAX_POINTS
+        points, most = max(min(_FIRST_POINTS, self.options.max_samples), 1), MAX_POINTS
         while at <= last:
             until = min(at + (points - 1) * step_ms, last)
             span = {"start": _seconds(at), "end": _seconds(until), "step": f"{step_ms / 1000:.3f}"}
