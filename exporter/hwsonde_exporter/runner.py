@@ -46,8 +46,8 @@ class Runner:
     kinds
         Collector classes by name.
     make_host
-        Gives the `Host` of one collector. Each has its own, since a reader that hangs in a file would hold up everybody
-        who shares it.
+        Gives the `Host` of one collector. Each has its own, since one that hangs in reading a file holds up everybody who
+        wants the same file of the same reader.
     settings
         See `RunnerSettings`.
     clocks

@@ -2,6 +2,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -142,7 +143,7 @@ def test_moments_through_the_whole_sampler_equal_numpy() -> None:
             snapshots.append(
                 [value for name, value in found.items() if "minimum" not in name and "maximum" not in name]
             )
-    for start, (before, after) in enumerate(zip(snapshots, snapshots[1:], strict=False), 1):
+    for start, (before, after) in enumerate(pairwise(snapshots), 1):
         total, count, squares = np.subtract(after, before)
         window = values[start * 100 : (start + 1) * 100]
         assert count == 100
