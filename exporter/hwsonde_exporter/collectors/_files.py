@@ -63,7 +63,8 @@ def read_net(host: Host, name: str) -> bytes:
     ReadError
         If neither can be read.
     """
+    base = host.paths.procfs
     try:
-        return host.read_proc("1", "net", name)
+        return host.files.read(f"{base}/1/net/{name}")
     except ReadError:
-        return host.read_proc("net", name)
+        return host.files.read(f"{base}/net/{name}")

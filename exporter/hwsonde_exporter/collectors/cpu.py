@@ -275,7 +275,7 @@ class CpuCollector:
         """Give the CPU shares' seconds, context switches and forks so far, and the runnable tasks."""
         data = self.host.files.read(self._stat)
         end = data.find(b"\n")
-        ticks = parsing.numbers(data[:end].split()[1:9])
+        ticks = parsing.numbers(data[:end].split()[1:9]) if end > 0 else None
         observed: list[tuple[Quantity, tuple[str, ...], float]] = []
         if ticks is not None and len(ticks) == len(MODES):
             user, nice, system, _, iowait, irq, softirq, steal = self._shares.update(ticks, data.count(b"\ncpu"))
@@ -365,15 +365,19 @@ class Shares:
     """
 
     def __init__(self) -> None:
-        self._held = Held(_SLIP_SECONDS * USER_HZ)
         self._last: list[int] | None = None
         self._shares = [0.0] * len(MODES)
 
     def update(self, ticks: Sequence[int], cpus: int) -> list[float]:
         """Take the present ticks (in the order of `MODES`) over ``cpus`` CPUs and give the seconds a CPU of each mode."""
-        held = [self._held.value(mode, value) for mode, value in enumerate(ticks)]
-        if self._last is not None:
-            for mode, (value, last) in enumerate(zip(held, self._last, strict=True)):
-                self._shares[mode] += max(0, value - last) / (USER_HZ * max(1, cpus))
-        self._last = held
+        last, self._last = self._last, list(ticks)
+        if last is None:
+            return self._shares
+        for mode, value in enumerate(ticks):
+            grown = value - last[mode]
+            if grown > 0:
+                self._shares[mode] += grown / (USER_HZ * max(1, cpus))
+            elif grown < 0 and -grown <= _SLIP_SECONDS * USER_HZ:
+                # A slip: what it takes back must not be counted again.
+                self._last[mode] = last[mode]
         return self._shares

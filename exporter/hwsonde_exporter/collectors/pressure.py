@@ -145,9 +145,10 @@ class PressureCollector:
         observed: list[tuple[Quantity, tuple[str, ...], float]] = []
         for resource, quantity in _FAST.items():
             data = read_or_none(self.host, self._paths[resource])
-            if data:
-                # The line "some" comes first.
-                total = parsing.number(data[: data.find(b"\n")].rpartition(b"=")[2])
-                if total is not None and data.startswith(b"some "):
+            end = data.find(b"\n") if data else -1
+            # The line "some" comes first.
+            if data and end > 0 and data.startswith(b"some "):
+                total = parsing.number(data[:end].rpartition(b"=")[2])
+                if total is not None:
                     observed.append((quantity, (), total / 1e6))
         return observed

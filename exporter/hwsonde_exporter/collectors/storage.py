@@ -140,6 +140,13 @@ _COLUMNS: tuple[tuple[int, Metric, tuple[str, ...], tuple[int, int]], ...] = (
 )
 
 
+_FAST_COLUMNS: tuple[tuple[Quantity, int, tuple[str, ...], tuple[int, int]], ...] = (
+    (BYTES_SAMPLED, 2, ("read",), _SECTORS),
+    (BYTES_SAMPLED, 6, ("write",), _SECTORS),
+    (BUSY_SAMPLED, 9, (), _MILLISECONDS),
+)
+
+
 def _scaled(value: int, scale: tuple[int, int]) -> float:
     multiplier, divisor = scale
     return value * multiplier if divisor == 1 else value / divisor
@@ -181,6 +188,7 @@ class StorageCollector:
         self._diskstats = str(host.paths.proc("diskstats"))
         self._block = str(host.paths.sys("block"))
         self._labels: dict[bytes, str] = {}
+        self._rows = -1
         self._identities: dict[str, tuple[str, ...]] = {}
 
     def probe(self) -> None:
@@ -209,30 +217,37 @@ class StorageCollector:
 
     def observe(self) -> Sequence[tuple[Quantity, tuple[str, ...], float]]:
         """Give bytes and busy seconds so far of each device that has done I/O."""
+        data = self.host.files.read(self._diskstats)
+        # Ten times a second only the rows of whole devices are taken apart, found by the names that the last look gave.
+        rows = data.count(b"\n")
+        if rows != self._rows:
+            self._rows = rows
+            self._labels = self._label(parse_diskstats(data))
         observed: list[tuple[Quantity, tuple[str, ...], float]] = []
-        for label, columns in self._devices(self.host.files.read(self._diskstats), refresh=False).items():
+        for name, label in self._labels.items():
+            if not label:
+                continue
+            start = data.find(b" " + name + b" ")
+            end = data.find(b"\n", start)
+            if start < 0 or end < 0:
+                self._rows = -1  # one device came for another: look again at the next tick
+                continue
+            columns = data[start:end].split(None, 12)[1:]
             if len(columns) < 11 or columns[0] == columns[4] == b"0":
                 continue
-            for quantity, column, operation, scale in (
-                (BYTES_SAMPLED, 2, ("read",), _SECTORS),
-                (BYTES_SAMPLED, 6, ("write",), _SECTORS),
-                (BUSY_SAMPLED, 9, (), _MILLISECONDS),
-            ):
+            for quantity, column, operation, scale in _FAST_COLUMNS:
                 value = parsing.number(columns[column])
                 if value is not None:
                     observed.append((quantity, (label, *operation), _scaled(value, scale)))
         return observed
 
-    def _devices(self, data: bytes, *, refresh: bool = True) -> dict[str, list[bytes]]:
+    def _devices(self, data: bytes) -> dict[str, list[bytes]]:
         rows = parse_diskstats(data)
-        if refresh or rows.keys() != self._labels.keys():
-            self._labels = self._label(rows)
+        self._labels = self._label(rows)
         devices: dict[str, list[bytes]] = {}
         for name, columns in rows.items():
-            label = self._labels.get(name)
-            if not label:
-                continue
-            if _ONLY_IF_USED.match(label) and not any(token.strip(b"0") for token in columns):
+            label = self._labels[name]
+            if not label or (_ONLY_IF_USED.match(label) and not any(token.strip(b"0") for token in columns)):
                 continue
             devices.setdefault(label, columns)
         return devices
@@ -241,7 +256,7 @@ class StorageCollector:
         """Label of each whole device; empty for partitions and for paths of a namespace."""
         # In sysfs a slash of the name is written as an exclamation mark (cciss!c0d0).
         whole = {name.replace("!", "/") for name in entries(self._block)}
-        labels = {}
+        labels: dict[bytes, str] = {}
         for name in names:
             label = parsing.text(name)
             is_whole = label in whole if whole else not _PARTITION.match(label)
