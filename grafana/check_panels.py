@@ -1,7 +1,7 @@
 """Asks a running Prometheus every query of a dashboard and says how many series each panel gets.
 
 ``python grafana/check_panels.py --prometheus http://127.0.0.1:9090`` ends with status 1 if a panel that must have data has none. A panel whose
-description of "no value" says why it may be empty (no open episode, a virtual machine) is let off, unless ``--strict`` is given.
+text for "no value" says why it may be empty (no open episode, a virtual machine) is let off, unless that excuse is refused.
 Standard library only, so that it runs where the dashboards are used.
 """
 
@@ -32,11 +32,22 @@ class CheckError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a panel's queries gave: the number of series, and why it may be empty (None: it must not be)."""
+    """What a panel's queries gave.
+
+    ``series`` is the number of all its queries together, ``silent`` names the queries that gave none, and ``excuse`` says why the
+    panel may be empty (None: it must not be).
+    """
 
     title: str
     series: int
-    quiet: str | None
+    silent: tuple[str, ...]
+    excuse: str | None
+
+    def line(self) -> str:
+        """Give the line to print."""
+        if self.series == 0:
+            return f"   0  {self.title}  EMPTY" + (f" ({self.excuse})" if self.excuse else "")
+        return f"{self.series:4d}  {self.title}" + (f"  (nothing from {', '.join(self.silent)})" if self.silent else "")
 
 
 def panels(board: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -65,12 +76,15 @@ def substitute(expr: str, values: Mapping[str, str], interval: str = "5s") -> st
 
 
 def check(board: Mapping[str, Any], values: Mapping[str, str], ask: Ask, interval: str = "5s") -> list[Result]:
-    """Ask every query; a panel's number is that of all its queries together."""
+    """Ask every query of every panel."""
     results = []
     for panel in panels(board):
-        count = sum(len(ask(substitute(target["expr"], values, interval))) for target in panel["targets"])
-        quiet = panel["fieldConfig"]["defaults"].get("noValue")
-        results.append(Result(panel["title"], count, quiet))
+        counts = {
+            target["refId"]: len(ask(substitute(target["expr"], values, interval))) for target in panel["targets"]
+        }
+        silent = tuple(name for name, count in counts.items() if count == 0)
+        excuse = panel["fieldConfig"]["defaults"].get("noValue")
+        results.append(Result(panel["title"], sum(counts.values()), silent, excuse))
     return results
 
 
@@ -129,7 +143,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--interval", default="5s", help="what stands for $__rate_interval: at least twice the scrape interval"
     )
-    parser.add_argument("--strict", action="store_true", help="let no panel be empty")
+    parser.add_argument(
+        "--refuse",
+        action="append",
+        default=[],
+        metavar="EXCUSE",
+        help='an excuse that does not count, such as "no score yet"',
+    )
+    parser.add_argument("--strict", action="store_true", help="refuse every excuse")
     given = parser.parse_args(arguments)
     ask = asker(given.prometheus)
     try:
@@ -139,10 +160,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError, KeyError, TypeError, CheckError) as error:
         print(f"check_panels: {error}", file=sys.stderr)
         return 2
-    empty = [result for result in results if result.series == 0 and (given.strict or result.quiet is None)]
+    empty = [
+        result for result in results if result.series == 0 and (given.strict or result.excuse in {None, *given.refuse})
+    ]
     for result in results:
-        note = "" if result.series else f"  EMPTY{f' ({result.quiet})' if result.quiet else ''}"
-        print(f"{result.series:4d}  {result.title}{note}")
+        print(result.line())
     print(f"{len(results)} panels, {len(empty)} empty that must not be")
     return 1 if empty else 0
 

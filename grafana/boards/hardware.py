@@ -118,7 +118,8 @@ def memory() -> tuple[Panel, ...]:
 
 def network() -> tuple[Panel, ...]:
     """What the network carries, and what it loses."""
-    segments = rate("hwsonde_network_tcp_segments_total", ',direction="transmitted"')
+    sent = rate("hwsonde_network_tcp_segments_total", ',direction="transmitted"')
+    again = rate("hwsonde_network_tcp_retransmitted_segments_total")
     return (
         graph(
             About("Throughput", "Bytes by device and direction.", "Bps"),
@@ -131,7 +132,7 @@ def network() -> tuple[Panel, ...]:
         graph(
             About("TCP segments sent again", "Share of sent segments that were sent before.", "percentunit", width=8),
             Query(
-                f"{rate('hwsonde_network_tcp_retransmitted_segments_total')} / clamp_min(sum({segments}), 1)",
+                f"sum({again}) / clamp_min(sum({sent}), 1)",
                 "retransmitted",
             ),
         ),

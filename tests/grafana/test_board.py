@@ -7,6 +7,8 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
+from statistics import fmean, pstdev
 from typing import Any
 
 import pytest
@@ -18,12 +20,7 @@ from grafana.boards import moments
 from grafana.boards.anomaly import SUBSYSTEMS
 from grafana.check_panels import panels, substitute
 from grafana.generate import DETECTOR_URL, document, main, text
-from hwsonde_detector.telemetry import Kind as DetectorKind
-from hwsonde_detector.writers.exposition import FAMILIES
-from hwsonde_exporter import self_metrics
-from hwsonde_exporter.metric import Kind, Metric
-from hwsonde_exporter.registry import Quantity, load_collectors
-from hwsonde_exporter.sampler import derived_metrics
+from tests.grafana.known import fast_quantities, series
 
 ROOT = Path(__file__).resolve().parents[2]
 BOARD = json.loads((ROOT / "grafana" / "dashboards" / "host.json").read_text(encoding="utf-8"))
@@ -33,31 +30,6 @@ UNKNOWN_TO_THE_MODEL = {"titleFormat", "textFormat", "tagKeys", "step"}
 
 def queries() -> list[tuple[str, str]]:
     return [(panel["title"], target["expr"]) for panel in panels(BOARD) for target in panel["targets"]]
-
-
-def fast_quantities() -> dict[str, Quantity]:
-    sources = [collector for collector in load_collectors().values() if hasattr(collector, "quantities")]
-    return {quantity.metric.name: quantity for source in sources for quantity in source.quantities}
-
-
-def exporter_metrics() -> Iterator[Metric]:
-    for collector in load_collectors().values():
-        yield from collector.metrics
-    for quantity in fast_quantities().values():
-        yield from derived_metrics(quantity)
-    yield from self_metrics.METRICS
-
-
-def series() -> dict[str, set[str]]:
-    """Names of all series that the two programs can give, with their own labels."""
-    found: dict[str, set[str]] = {}
-    for metric in exporter_metrics():
-        for suffix in ("_sum", "_count") if metric.kind is Kind.SUMMARY else ("",):
-            found[metric.name + suffix] = set(metric.labels)
-    for family in FAMILIES:
-        for suffix in ("_sum", "_count") if family.kind is DetectorKind.SUMMARY else ("",):
-            found[family.name + suffix] = set(family.labels)
-    return found
 
 
 def test_committed_file_is_current() -> None:
@@ -172,6 +144,44 @@ def test_moments_use_the_exporters_own_references() -> None:
             f"{quantity.family}: the exporter's constant is {source.reference}"
         )
         assert not source.metric.labels, "the panel shows one band"
+
+
+@pytest.mark.parametrize("start", [0.0, 5000.0])
+def test_the_band_is_the_deviation_of_the_observations(tmp_path: Path, start: float) -> None:
+    """Ten observations a second, published as the sampler does, give back their own mean and deviation."""
+    random = Random(7)
+    quantity = moments.QUANTITIES[0]
+    observed = [[random.betavariate(2, 5) for _ in range(10)] for _ in range(31)]
+    total, squares = start * 0.3, start * 0.04
+    rows = []
+    for second, observations in enumerate(observed):
+        total += sum(observations)
+        squares += sum((value - quantity.reference) ** 2 for value in observations)
+        rows.append((total, start + 10 * (second + 1), squares))
+    names = [f"{quantity.family}_{suffix}" for suffix in ("sum", "count", "squared_deviation_total")]
+    inputs = [
+        {"series": f'{name}{{cluster="a",node="n1"}}', "values": " ".join(repr(row[number]) for row in rows)}
+        for number, name in enumerate(names)
+    ]
+    # A range of 30 s at second 30 spans 31 samples in Prometheus 2 and 30 in Prometheus 3, which leaves out the left end.
+    values = [value for second in observed[1:] for value in second]
+    cases = {moments.mean(quantity): fmean(values), moments.deviation(quantity): pstdev(values)}
+    expected = [
+        {
+            "expr": f"abs(sum({substitute(expr, VALUES, '30s')}) - {value!r}) < bool 0.002",
+            "eval_time": "30s",
+            "exp_samples": [{"labels": "{}", "value": 1}],
+        }
+        for expr, value in cases.items()
+    ]
+    (tmp_path / "rules.yml").write_text("groups: []\n")
+    test = {"interval": "1s", "input_series": inputs, "promql_expr_test": expected}
+    (tmp_path / "test.yml").write_text(
+        yaml.safe_dump({"rule_files": ["rules.yml"], "evaluation_interval": "1s", "tests": [test]}, width=1_000_000)
+    )
+    command = ["promtool", "test", "rules", "test.yml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_parts_have_the_colours_of_the_detectors_page() -> None:

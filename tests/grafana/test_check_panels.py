@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def panel(title: str, *exprs: str, quiet: str | None = None) -> dict[str, Any]:
     defaults = {} if quiet is None else {"noValue": quiet}
-    targets = [{"expr": expr} for expr in exprs]
+    targets = [{"refId": name, "expr": expr} for name, expr in zip("AB", exprs, strict=False)]
     return {"type": "timeseries", "title": title, "targets": targets, "fieldConfig": {"defaults": defaults}}
 
 
@@ -53,9 +53,9 @@ def test_variables_are_replaced_as_grafana_does() -> None:
 
 def test_counts_series_by_panel() -> None:
     assert check(BOARD, {"node": "n1"}, answer) == [
-        Result("two queries", 1, None),
-        Result("hidden", 1, None),
-        Result("may be empty", 0, "no open episode"),
+        Result("two queries", 1, ("B",), None),
+        Result("hidden", 1, (), None),
+        Result("may be empty", 0, ("A",), "no open episode"),
     ]
 
 
@@ -114,12 +114,14 @@ def run(server: Any, tmp_path: Path, *more: str, board: object = BOARD) -> int:
 def test_says_how_many_series_each_panel_has(server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(server, tmp_path) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "   1  two queries",
+        "   1  two queries  (nothing from B)",
         "   1  hidden",
         "   0  may be empty  EMPTY (no open episode)",
         "3 panels, 0 empty that must not be",
     ]
     assert run(server, tmp_path, "--strict") == 1
+    assert run(server, tmp_path, "--refuse", "no score yet") == 0
+    assert run(server, tmp_path, "--refuse", "no open episode") == 1
 
 
 def test_an_empty_panel_is_status_1(server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,7 +102,7 @@ def test_down_ignores_a_target_that_only_moved(case: Case, tmp_path: Path, serie
 
 def test_a_vanished_target_is_not_missed_for_ever(case: Case, tmp_path: Path) -> None:
     case.series[EXPORTER_UP] = case.samples(("1", 120), ("stale", 0))
-    case.series[EXPORTER_UP.replace("n1", "n2")] = case.samples(("1", case.timing.vanished + 600))
+    case.series[EXPORTER_UP.replace("n1", "n2")] = case.samples(("1", case.timing.vanished + 400))
     case.firing("HwsondeExporterDown", step(case, case.timing.vanished), 1)
     case.firing("HwsondeExporterDown", step(case, case.timing.vanished + 300), 0)
     case.check(tmp_path)
@@ -141,7 +141,7 @@ def test_stalled_is_silent_while_learning_starts_and_while_the_exporter_is_away(
     case.series[EXPORTER_UP] = case.samples(("1", 3000))
     case.series[EXPORTER_UP.replace("n1", "n2")] = case.samples(("0", 3000))
     case.series[WINDOW_END.replace("n1", "n2")] = "0+0x3000"
-    case.firing("HwsondeDetectorStalled", step(case, 2000), 0)
+    case.firing("HwsondeDetectorStalled", step(case, 2 * (case.timing.scores_age + case.timing.stalled)), 0)
     case.check(tmp_path)
 
 
@@ -168,9 +168,9 @@ def test_collector_failing_fires_unless_the_host_cannot_have_it(case: Case, tmp_
 
 
 def reads(case: Case, failing: int) -> None:
-    """A detector that reads once an evaluation; from second 600 on its reads fail for so many seconds."""
+    """A detector that reads once an evaluation; from second 120 on its reads fail for so many seconds."""
     labels, beat = 'job="hwsonde-detector",instance="d1:9881"', case.timing.evaluation
-    good, bad = step(case, 600) // beat, -(-failing // beat)
+    good, bad = step(case, 120) // beat, -(-failing // beat)
     rest = 5000 // beat
     case.series[f"hwsonde_detector_reads_total{{{labels}}}"] = f"0+1x{good} {good}+0x{bad} {good}+1x{rest}"
     case.series[f'hwsonde_detector_read_errors_total{{{labels},reason="unreachable"}}'] = (
@@ -181,16 +181,17 @@ def reads(case: Case, failing: int) -> None:
 
 def test_read_errors_fire_when_reads_keep_failing(case: Case, tmp_path: Path) -> None:
     reads(case, 3600)
-    case.firing("HwsondeDetectorReadErrors", step(case, 600), 0)
-    case.firing("HwsondeDetectorReadErrors", step(case, 900 + case.timing.reads), 1)
+    case.firing("HwsondeDetectorReadErrors", step(case, 120), 0)
+    case.firing("HwsondeDetectorReadErrors", step(case, 240 + case.timing.reads), 1)
     case.check(tmp_path)
 
 
 def test_read_errors_of_a_restart_are_no_ticket(case: Case, tmp_path: Path) -> None:
     reads(case, RESTART)
+    end = step(case, 240 + case.timing.reads_over + case.timing.reads)
     case.value(
         'count(count_over_time(ALERTS{alertname="HwsondeDetectorReadErrors",alertstate="firing"}[1h])) or vector(0)',
-        3000,
+        end,
         0,
     )
     case.check(tmp_path)

@@ -13,6 +13,7 @@ from alert_rules import paging
 from alert_rules.generate import files, main
 from alert_rules.rules import Links, Rule, groups
 from alert_rules.timing import FAST, FLEET, PROFILES, duration
+from tests.grafana.known import series
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "alert_rules"
@@ -26,14 +27,12 @@ def promtool(*arguments: str) -> str:
     return done.stdout
 
 
+def rules() -> list[Rule]:
+    return [rule for timing in PROFILES.values() for group in groups(timing, Links()) for rule in group["rules"]]
+
+
 def alerts() -> list[Rule]:
-    return [
-        rule
-        for timing in PROFILES.values()
-        for group in groups(timing, Links())
-        for rule in group["rules"]
-        if "alert" in rule
-    ]
+    return [rule for rule in rules() if "alert" in rule]
 
 
 def names() -> list[str]:
@@ -54,6 +53,21 @@ def test_promtool_finds_nothing_to_say(profile: str) -> None:
 
 def test_pages_say_what_they_should() -> None:
     promtool("test", "rules", "tests/rules/annotations_test.yml")
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule.get("alert") or rule.get("record")))
+def test_series_and_labels_of_a_rule_exist(rule: Rule) -> None:
+    known, expr = series(), str(rule["expr"])
+    recorded = {str(other["record"]) for other in rules() if "record" in other}
+    names = re.findall(r"[a-z_]+:\w+:\w+|\bhwsonde_\w+", re.sub(r'"[^"]*"', '""', expr))
+    # The label "node" of a target and "cluster" come from the scrape configuration, the others from the programs.
+    labels = {"cluster", "node", "job", "instance", "replica", "pod"}
+    for name in names:
+        assert name in known or name in recorded, f"{name} is given by neither program"
+        labels |= known.get(name.split(":")[1] if ":" in name else name, set())
+    used = set(re.findall(r'[{,](\w+)="', expr))
+    used |= {label for group in re.findall(r"\b(?:by|on|without) \(([^)]*)\)", expr) for label in group.split(", ")}
+    assert used <= labels, f"no series has the label {used - labels}"
 
 
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: str(rule["alert"]))
