@@ -133,6 +133,7 @@ class Program:
         logs.set_up(config.log.level, config.log.format)
         self.config = config
         self._loop.reload_ok, self._loop.reloaded_ms = True, self._clock.now_ms()
+        change.parts.engine.plan = change.plan
         self._loop.adopt(change.parts, keep_models=change.keep_models)
         if not change.keep_models:
             self._history.clear()

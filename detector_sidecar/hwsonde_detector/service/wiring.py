@@ -16,9 +16,10 @@ from hwsonde_detector.writers.exposition import check_entity_labels
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Parts of a new configuration; ``keep_models`` says that what was learned still fits."""
+    """Parts of a new configuration and its plan; ``keep_models`` says that what was learned still fits."""
 
     parts: Parts
+    plan: Plan
     keep_models: bool
 
 
@@ -51,10 +52,10 @@ def rebuild(config: Config, old: Parts, before: Config) -> Change:
     keep = shape(plan) == shape(old.engine.plan)
     same_source = config.source == before.source and plan.profiles == old.engine.plan.profiles
     source = old.source if same_source else open_source(config, plan.profiles)
-    recorder = old.recorder if config.archive == before.archive else open_recorder(config)
+    recorder = old.recorder if config.archive.record == before.archive.record else open_recorder(config)
     parts = Parts(source, old.engine if keep else LocalEngine(plan), recorder=recorder)
     _simple(parts, config)
-    return Change(parts, keep)
+    return Change(parts, plan, keep)
 
 
 def make_plan(config: Config) -> Plan:

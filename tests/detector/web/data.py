@@ -96,14 +96,28 @@ def fleet(hostile: str = "node23") -> tuple[Noticeboard, History]:
             fault = host is bad and (index > 1760 or 700 < index < 740)
             fused = float(0.3 + 0.12 * random.standard_normal() ** 2 + (2.1 + 0.2 * random.standard_normal()) * fault)
             scores.append(
-                score(host, end, fused, calibrated=host is not new, cpu=0.82 if fault else 0.35, top=fault and index > 1700)
+                score(
+                    host,
+                    end,
+                    fused,
+                    calibrated=host is not new,
+                    cpu=0.82 if fault else 0.35,
+                    top=fault and index > 1700,
+                )
             )
         learning = Learning(rows, 240, NOW - 90_000 if host is not new else None, host is bad, 96, 71)
         reports.append(EntityReport(host, tuple(scores), learning, 1000))
         opened = (episode(host, NOW - 38_000, None),) if host is bad else ()
         hosts.append(PublishedHost(host, learning, 1000, opened, (Held(99.5, scores[-1]),), 2.0))
     history.take(Outputs(tuple(reports)))
-    past = (episode(bad, NOW - 1_100_000, NOW - 1_050_000, "a/node17 cpu: cpu_sampled_busy_ratio 97 %, expected at most 29 %, since 01:56:40Z"),)
+    past = (
+        episode(
+            bad,
+            NOW - 1_100_000,
+            NOW - 1_050_000,
+            "a/node17 cpu: cpu_sampled_busy_ratio 97 %, expected at most 29 %, since 01:56:40Z",
+        ),
+    )
     published = Published(
         taken=99.9,
         now_ms=NOW,

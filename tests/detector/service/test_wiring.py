@@ -1,0 +1,62 @@
+"""What stays and what begins anew when the configuration changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hwsonde_detector.config import Config, parse_config
+from hwsonde_detector.errors import ConfigError
+from hwsonde_detector.service.wiring import build, rebuild, without_credentials
+
+
+def config(text: str, folder: Path) -> Config:
+    return parse_config(f"state: {{dir: '{folder}'}}\n{text}".encode(), "test")
+
+
+@pytest.mark.parametrize(
+    ("text", "models", "source"),
+    [
+        ("", True, True),
+        ("mode: shadow\ntick: 5s\n", True, True),
+        ("episodes: {raise_windows: 3}\n", True, True),
+        ("source: {url: 'http://127.0.0.1:1'}\n", True, False),
+        ("window: {rows: 5}\n", False, True),
+        ("detectors: {seed: 7}\n", False, True),
+        ("episodes: {risk: 0.001}\n", False, True),
+        ("entity_labels: [node]\n", False, True),
+        ("profiles: [node_exporter]\n", False, False),
+    ],
+)
+def test_models_stay_while_what_shapes_them_stays(text: str, models: bool, source: bool, tmp_path: Path) -> None:
+    before = config("", tmp_path)
+    old = build(before)
+    change = rebuild(config(text, tmp_path), old, before)
+    assert (change.keep_models, change.parts.engine is old.engine) == (models, models)
+    assert (change.parts.source is old.source) == source
+    assert change.plan.settings == config(text, tmp_path).settings()
+
+
+def test_a_configuration_that_cannot_be_used_leaves_the_old_parts_alone(tmp_path: Path) -> None:
+    before = config("", tmp_path)
+    old = build(before)
+    plan = old.engine.plan
+    with pytest.raises(ConfigError, match="'channel' is a label"):
+        rebuild(config("entity_labels: [channel]\n", tmp_path), old, before)
+    assert old.engine.plan is plan
+
+
+def test_a_recording_goes_on_over_a_reload(tmp_path: Path) -> None:
+    text = f"archive: {{record: '{tmp_path / 'a'}'}}\n"
+    before = config(text, tmp_path)
+    old = build(before)
+    assert old.recorder is not None
+    assert rebuild(config(text + "mode: shadow\n", tmp_path), old, before).parts.recorder is old.recorder
+    assert rebuild(config("", tmp_path), old, before).parts.recorder is None
+    old.recorder.close()
+
+
+def test_the_address_that_is_shown_holds_no_password() -> None:
+    assert without_credentials("https://user:secret@host:9/x") == "https://host:9/x"
+    assert without_credentials("http://host") == "http://host"
