@@ -17,9 +17,9 @@ from hwsonde_detector.signals.entities import gather, target_of
 from hwsonde_detector.signals.layout import Layout, RuleBook, build_layout
 from hwsonde_detector.signals.profiles.rules import Profile
 from hwsonde_detector.signals.targets import (
+    FORGET_MS,
     TargetRows,
     TargetState,
-    forget_after_ms,
     ingest,
     new_target,
     relayout,
@@ -162,7 +162,7 @@ def _forgotten(state: ChannelState) -> ChannelState:
     newest = _newest(state.targets)
     kept: dict[Target, TargetState] = {}
     for target, one in state.targets.items():
-        if newest - one.newest_ms > forget_after_ms(one.interval_ms):
+        if newest - one.newest_ms > FORGET_MS:
             continue
         silent = set(silent_series(one))
         kept[target] = relayout(one, tuple(x for x in one.layout.series if x not in silent)) if silent else one
@@ -205,7 +205,9 @@ def _elected(targets: Mapping[Target, TargetState], primary: Target | None) -> T
     newest = _newest(living)
 
     def heard(one: TargetState) -> bool:
-        return newest - one.newest_ms <= max(_PRIMARY_SILENCE_MS, _PRIMARY_SILENCE_INTERVALS * one.interval_ms)
+        # Scraped only once so far, its next scrape may be far off.
+        patience = _PRIMARY_SILENCE_INTERVALS * one.interval_ms if one.interval_ms else FORGET_MS
+        return newest - one.newest_ms <= max(_PRIMARY_SILENCE_MS, patience)
 
     if primary in living and heard(living[primary]):
         return primary

@@ -16,6 +16,7 @@ from hwsonde_detector.types import Channel, Device, Floats, Mask, Series
 _PLAIN_VALUE = re.compile(r"[^\s,={}\"\\]+")
 
 Indices = NDArray[np.int64]
+_Groups = dict[tuple[int, tuple[str, ...]], list[list[Series]]]
 # What a column is: a series, and the part of the rule that reads it.
 Column = tuple[Series, int, int]
 
@@ -63,7 +64,8 @@ class Layout:
     """Index arrays of one target.
 
     Columns are pairs of a series and the rule's part that reads it, in order of term; a term is what one part of one channel
-    aggregates. The ``marks`` last columns tell of restarts and belong to no term.
+    aggregates. The columns behind the first ``width`` belong to no term: parts of channels that are not complete, and the
+    ``marks`` last ones, which tell of restarts.
 
     Attributes
     ----------
@@ -95,6 +97,7 @@ class Layout:
     series: tuple[Series, ...]
     columns: tuple[Column, ...]
     columns_of: Mapping[Series, tuple[int, ...]]
+    width: int
     marks: int
     is_value: Mask
     is_rate: Mask
@@ -121,9 +124,9 @@ def _channel(rule: Rule, values: tuple[str, ...]) -> Channel:
     )
 
 
-def _groups(series: Iterable[Series], book: RuleBook) -> dict[tuple[int, tuple[str, ...]], list[list[Series]]]:
-    """Series of each part of each channel, by rule and values of its labels; channels that lack a part are left out."""
-    groups: dict[tuple[int, tuple[str, ...]], list[list[Series]]] = {}
+def _groups(series: Iterable[Series], book: RuleBook) -> _Groups:
+    """Series of each part of each channel, by rule and values of its labels."""
+    groups: _Groups = {}
     for one in series:
         labels = dict(one.labels)
         for number, place in book.readers.get(one.name, ()):
@@ -132,17 +135,16 @@ def _groups(series: Iterable[Series], book: RuleBook) -> dict[tuple[int, tuple[s
                 values = tuple(labels.get(label, "") for label in rule.by)
                 parts = groups.setdefault((number, values), [[] for _ in rule.parts])
                 parts[place].append(one)
-    return {key: parts for key, parts in groups.items() if all(parts)}
+    return groups
 
 
-def _chosen(
-    groups: dict[tuple[int, tuple[str, ...]], list[list[Series]]], book: RuleBook
-) -> list[tuple[Channel, int, list[list[Series]]]]:
-    """Channels in order of name; of two with one name that of the first rule."""
+def _chosen(groups: _Groups, book: RuleBook) -> list[tuple[Channel, int, list[list[Series]]]]:
+    """Channels that have all their parts, in order of name; of two with one name that of the first rule."""
     chosen: dict[str, tuple[Channel, int, list[list[Series]]]] = {}
     for number, values in sorted(groups):
-        channel = _channel(book.rules[number], values)
-        chosen.setdefault(channel.name, (channel, number, groups[number, values]))
+        if all(groups[number, values]):
+            channel = _channel(book.rules[number], values)
+            chosen.setdefault(channel.name, (channel, number, groups[number, values]))
     return [chosen[name] for name in sorted(chosen)]
 
 
@@ -172,24 +174,31 @@ def build_layout(series: Iterable[Series], book: RuleBook) -> Layout:
         The rules.
     """
     known = tuple(sorted({one for one in series if book.wants(one.name)}))
-    chosen = _chosen(_groups(known, book), book)
+    found = _groups(known, book)
+    chosen = _chosen(found, book)
     columns: list[Column] = []
-    parts: list[Part] = []
-    moment: list[bool] = []
     starts: list[int] = []
     aggregates: dict[Aggregate, list[int]] = {}
     for _, number, groups in chosen:
-        rule = book.rules[number]
-        for place, (part, members) in enumerate(zip(rule.parts, groups, strict=True)):
-            aggregates.setdefault(part.aggregate, []).append(len(starts))
+        for place, members in enumerate(groups):
+            aggregates.setdefault(book.rules[number].parts[place].aggregate, []).append(len(starts))
             starts.append(len(columns))
             columns += [(one, number, place) for one in members]
-            parts += [part] * len(members)
-            moment += [rule.formula in (Formula.MEAN, Formula.DEVIATION)] * len(members)
+    width = len(columns)
+    # Parts of channels that lack another part are followed all the same: the other may come back.
+    columns += [
+        (one, number, place)
+        for (number, _), groups in sorted(found.items())
+        if not all(groups)
+        for place, members in enumerate(groups)
+        for one in members
+    ]
     marks = [one for one in known if one.name in book.marks]
-    columns += [(one, -1, 0) for one in marks]
+    parts = [book.rules[number].parts[place] for _, number, place in columns]
     parts += [Part(one.name, Reading.MARK) for one in marks]
-    moment += [False] * len(marks)
+    moments = [book.rules[number].formula in (Formula.MEAN, Formula.DEVIATION) for _, number, _ in columns]
+    moments += [False] * len(marks)
+    columns += [(one, -1, 0) for one in marks]
     columns_of: dict[Series, tuple[int, ...]] = {}
     for index, (one, _, _) in enumerate(columns):
         columns_of[one] = (*columns_of.get(one, ()), index)
@@ -199,10 +208,11 @@ def build_layout(series: Iterable[Series], book: RuleBook) -> Layout:
         series=known,
         columns=tuple(columns),
         columns_of=columns_of,
+        width=width,
         marks=len(marks),
         is_value=np.equal(readings, Reading.VALUE),
         is_rate=np.equal(readings, Reading.RATE),
-        is_moment=np.array(moment, np.bool_),
+        is_moment=np.array(moments, np.bool_),
         low=np.array([part.low for part in parts], np.float64),
         high=np.array([part.high for part in parts], np.float64),
         rate_limit=np.array([part.rate_limit for part in parts], np.float64),
@@ -232,7 +242,7 @@ def aggregate(signals: Floats, present: Mask, layout: Layout) -> Floats:
     Floats
         float64 (rows, terms); NaN where any present part is NaN, or none is present.
     """
-    starts, width = layout.starts, len(layout.columns) - layout.marks
+    starts, width = layout.starts, layout.width
     if not len(starts):
         return np.zeros((len(signals), 0))
     signals, present = signals[:, :width], present[:, :width]

@@ -15,9 +15,9 @@ NEVER = np.iinfo(np.int64).min
 _INTERVALS = 9
 # One missed scrape still gives an honest average; what spans more is a gap.
 GAP_INTERVALS = 2.5
-# A series that has been silent for so long (or ten intervals) is forgotten; if it comes back it begins anew.
-FORGET_MS = 300_000
-_FORGET_INTERVALS = 10
+# A series that has been silent for so long is forgotten; if it comes back it begins anew. Fixed, so that rows never depend
+# on when that was noticed; long enough for two missed scrapes at the slowest sensible interval, four minutes.
+FORGET_MS = 600_000
 # An exporter's start time may wobble by rounding and by a clock that is being adjusted.
 _MARK_TOLERANCE_S = 0.5
 # A restart shows as at least this many counters, and this part of all that were above zero, falling at once.
@@ -78,11 +78,6 @@ def new_target(layout: Layout) -> TargetState:
     )
 
 
-def forget_after_ms(interval_ms: int) -> int:
-    """Silence after which a series or a target no longer counts."""
-    return max(FORGET_MS, _FORGET_INTERVALS * interval_ms)
-
-
 def relayout(state: TargetState, series: tuple[Series, ...]) -> TargetState:
     """The same target with another set of series; columns that stay keep their last samples."""
     layout = build_layout(series, state.layout.book)
@@ -101,7 +96,7 @@ def silent_series(state: TargetState) -> tuple[Series, ...]:
     """Series that the target no longer gives."""
     if not len(state.recent):
         return ()
-    limit = state.newest_ms - forget_after_ms(state.interval_ms)
+    limit = state.newest_ms - FORGET_MS
     silent = np.flatnonzero((state.seen < limit) & (state.seen != NEVER))
     return tuple(sorted({state.layout.columns[index][0] for index in silent}))
 
@@ -134,9 +129,7 @@ class _Pairs:
     values: Floats
 
 
-def _pairs(
-    state: TargetState, times: Times, columns: Times, flat_times: Times, flat_values: Floats, forget: Times
-) -> _Pairs:
+def _pairs(state: TargetState, times: Times, columns: Times, flat_times: Times, flat_values: Floats) -> _Pairs:
     layout = state.layout
     shape = (len(times), len(layout.columns))
     values, here = np.full(shape, np.nan), np.zeros(shape, np.bool_)
@@ -152,7 +145,7 @@ def _pairs(
     every_time = np.vstack([state.last_times, np.broadcast_to(times[:, None], shape)])
     elapsed = times[:, None] - np.where(paired, np.take_along_axis(every_time, newest, 0), times[:, None])
     # A sample may be older than what the state holds: a series that is new to us, read again further back.
-    paired &= (elapsed > 0) & (elapsed <= forget[:, None])
+    paired &= (elapsed > 0) & (elapsed <= FORGET_MS)
     before = np.take_along_axis(np.vstack([state.last_values, values]), newest, 0)
     return _Pairs(here, valid, paired, elapsed, before, values)
 
@@ -176,9 +169,8 @@ def _block(
 ) -> tuple[TargetState, TargetRows]:
     layout = state.layout
     intervals, recent = _intervals(state.recent, state.interval_ms, times)
-    forget = np.maximum(FORGET_MS, _FORGET_INTERVALS * intervals)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        pairs = _pairs(state, times, columns, flat_times, flat_values, forget)
+        pairs = _pairs(state, times, columns, flat_times, flat_values)
         change = pairs.values - pairs.before
         rate = change / (pairs.elapsed / 1000.0)
         compared = pairs.paired & ~layout.is_value
@@ -230,7 +222,7 @@ def ingest(state: TargetState, columns: Times, times: Times, values: Floats) -> 
     fresh = times > state.seen[columns]
     if len(state.recent):
         # What lies further back than anything is remembered would only count old resets a second time.
-        fresh &= times > state.newest_ms - forget_after_ms(state.interval_ms)
+        fresh &= times > state.newest_ms - FORGET_MS
     columns, times, values = columns[fresh], times[fresh], values[fresh]
     every = np.unique(times)
     blocks = []

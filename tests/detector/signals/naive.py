@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from itertools import pairwise
 
 from hwsonde_detector.signals.layout import RuleBook, channel_name
 from hwsonde_detector.signals.profiles.rules import Aggregate, Formula, Reading
@@ -20,8 +21,8 @@ def target(series):
 
 
 def plan(series, rules):
-    """Channels of one target: name -> (rule, series of each part)."""
-    found = {}
+    """Channels of one target: name -> (rule, series of each part); and the same of those that lack a part."""
+    found, lacking = {}, []
     for rule in rules:
         own = {}
         for one in series:
@@ -30,16 +31,17 @@ def plan(series, rules):
                     values = tuple(label(one, key) for key in rule.by)
                     own.setdefault(values, [[] for _ in rule.parts])[place].append(one)
         for values, parts in own.items():
-            name = channel_name(rule.name, list(zip(rule.by, values, strict=True)))
-            if all(parts) and name not in found:
-                found[name] = (rule, parts)
-    return found
+            if all(parts):
+                found.setdefault(channel_name(rule.name, list(zip(rule.by, values, strict=True))), (rule, parts))
+            else:
+                lacking.append((rule, parts))
+    return found, lacking
 
 
 def interval_at(times, time):
     """Lower median of the last nine differences up to a time; 0 before the second scrape."""
     past = [one for one in times if one <= time][-10:]
-    gaps = [after - before for before, after in zip(past, past[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(past)]
     return statistics.median_low(gaps) if gaps else 0
 
 
@@ -62,7 +64,7 @@ def signal(samples, part, times, counts):
             result[time] = value
             continue
         interval = interval_at(times, time)
-        if before is None or time - before[0] > max(300_000, 10 * interval):
+        if before is None or time - before[0] > 600_000:
             continue
         rate = (value - before[1]) / ((time - before[0]) / 1000)
         if part.reading is Reading.RATE and value < before[1]:
@@ -106,11 +108,15 @@ def evaluate(rule, terms):
 
 def target_rows(samples, rules):
     """Time -> channel -> value of one target, at its own scrape times; with its times and counts."""
-    channels = plan(samples, rules)
-    read = {one for _, parts in channels.values() for part in parts for one in part}
+    channels, lacking = plan(samples, rules)
+    read = {one for _, parts in [*channels.values(), *lacking] for part in parts for one in part}
     times = sorted({time for one in read for time, _ in samples[one]})
     counts = Counts()
     rows = {time: {} for time in times}
+    for rule, groups in lacking:
+        for part, group in zip(rule.parts, groups, strict=True):
+            for one in group:
+                signal(samples[one], part, times, counts)
     for name, (rule, groups) in channels.items():
         signals = [
             [signal(samples[one], part, times, counts) for one in group]
@@ -153,30 +159,31 @@ def channel_rows(samples, profiles, primary):
     return result, sum(one[2].resets for one in known.values()), sum(one[2].rejected for one in known.values())
 
 
+def slope(window):
+    centre = (len(window) - 1) / 2
+    weights = [place - centre for place in range(len(window))]
+    scale = math.fsum(weight**2 for weight in weights)
+    first = window[0]
+    return (
+        math.fsum(weight * (value - first) for weight, value in zip(weights, window, strict=True)) / scale
+        if scale
+        else 0.0
+    )
+
+
+FEATURES = {
+    "mean": lambda window: math.fsum(window) / len(window),
+    "deviation": statistics.pstdev,
+    "minimum": min,
+    "maximum": max,
+    "slope": slope,
+    "difference": lambda window: window[-1] - window[-2] if len(window) > 1 else 0.0,
+    "energy": lambda window: math.fsum(value * value for value in window) / len(window),
+}
+
+
 def feature(window, name):
-    rows = len(window)
-    if not all(math.isfinite(value) for value in window):
-        return NAN
-    mean = math.fsum(window) / rows
-    if name == "mean":
-        return mean
-    if name == "deviation":
-        return math.sqrt(math.fsum((value - mean) ** 2 for value in window) / rows)
-    if name == "minimum":
-        return min(window)
-    if name == "maximum":
-        return max(window)
-    if name == "slope":
-        centre = (rows - 1) / 2
-        scale = math.fsum((place - centre) ** 2 for place in range(rows))
-        return (
-            math.fsum((place - centre) * (value - mean) for place, value in enumerate(window)) / scale
-            if rows > 1
-            else 0.0
-        )
-    if name == "difference":
-        return window[-1] - window[-2] if rows > 1 else 0.0
-    return math.fsum(value * value for value in window) / rows
+    return FEATURES[name](window) if all(math.isfinite(value) for value in window) else NAN
 
 
 def window_features(values, rows, features):

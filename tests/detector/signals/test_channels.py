@@ -3,12 +3,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from hwsonde_detector.signals.channels import ChannelState, advance
-from hwsonde_detector.signals.profiles import parse_profile
-from hwsonde_detector.types import Device, Entity, SampleBatch, Subsystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hwsonde_detector.signals.channels import ChannelState, advance
+from hwsonde_detector.signals.profiles import parse_profile
+from hwsonde_detector.types import Device, Entity, SampleBatch, Subsystem
 from tests.detector.signals import naive
 from tests.detector.signals.build import batch_of, rows_of, same_rows, series
 
@@ -19,7 +19,14 @@ metrics:
   - {name: work_total, kind: counter, subsystem: cpu, by: [mode], aggregate: sum, except: {mode: idle}, scale: {floor: 1}, rate_limit: 1000}
   - {name: work_total, kind: counter, subsystem: storage, by: [mode], aggregate: max, only: {mode: idle}, scale: {floor: 1}}
   - {name: level_bytes, kind: level, subsystem: memory, scale: {floor: 1, logarithmic: true}}
-  - {name: heat, kind: gauge, subsystem: thermal, by: [device], aggregate: mean, device: {kind: fan, label: device}, range: [-50, 500], scale: {floor: 1}}
+  - name: heat
+    kind: gauge
+    subsystem: thermal
+    by: [device]
+    aggregate: mean
+    device: {kind: fan, label: device}
+    range: [-50, 500]
+    scale: {floor: 1}
   - {name: coldest, kind: gauge, subsystem: thermal, aggregate: min, scale: {floor: 1}}
   - {name: power_sampled_watts, kind: moments, subsystem: power, squares: {reference: 10}, scale: {floor: 1}}
 ratios:
@@ -179,6 +186,7 @@ def test_moments_without_observations_have_no_value():
             )
         ]
     )[0]
+    # The deviation lacks its squares, so there is no such channel.
     assert [channel.name for channel in news.frame.channels] == [f"{name}_mean"]
     assert np.isnan(news.frame.values).all()
 
@@ -222,13 +230,25 @@ def test_the_target_with_most_channels_gives_the_times_and_keeps_doing_so():
     assert two.frame.times.tolist() == [2000]
 
 
-def test_a_silent_primary_gives_way():
-    minute = 60_000
-    first = {series("work_total", **A, mode=mode): [(1000, 1.0)] for mode in "xyz"}
-    later = {series("heat", **B, device="f"): [(2 * minute, 1.0), (2 * minute + 1000, 2.0)]}
+@pytest.mark.parametrize(
+    ("scrapes", "silence", "taken"),
+    [
+        ([1000, 2000, 3000], 59_000, False),
+        ([1000, 2000, 3000], 61_000, True),
+        # At a scrape every 30 s, five of them; after a single scrape, longer still.
+        ([1000, 31_000, 61_000], 149_000, False),
+        ([1000, 31_000, 61_000], 151_000, True),
+        ([1000], 599_000, False),
+        ([1000], 601_000, True),
+    ],
+)
+def test_a_silent_primary_gives_way(scrapes, silence, taken):
+    first = {series("work_total", **A, mode=mode): [(time, 1.0) for time in scrapes] for mode in "xyz"}
+    start = scrapes[-1] + silence
+    later = {series("heat", **B, device="f"): [(start, 1.0)]}
     one_, two = run([batch_of(first), batch_of(later)])
-    assert one_.frame.times.tolist() == [1000]
-    assert two.frame.times.tolist() == [2 * minute, 2 * minute + 1000]
+    assert one_.frame.times.tolist() == scrapes
+    assert two.frame.times.tolist() == [start] * taken
 
 
 def test_a_series_of_two_targets_counts_once():
@@ -304,10 +324,10 @@ def test_channels_are_in_order_of_name_and_carry_what_the_profile_says():
 def test_a_vanished_series_is_forgotten_and_may_come_back():
     key = series("work_total", **A, mode="gone")
     stay = series("work_total", **A, mode="stay")
-    long = range(1000, 402_000, 1000)
+    long = range(1000, 702_000, 1000)
     first = batch_of({key: [(1000, 1.0)], stay: [(t, 0.0) for t in long]})
-    second = batch_of({stay: [(402_000, 0.0)]})
-    third = batch_of({key: [(403_000, 9.0), (404_000, 10.0)], stay: [(403_000, 0.0), (404_000, 0.0)]})
+    second = batch_of({stay: [(702_000, 0.0)]})
+    third = batch_of({key: [(703_000, 9.0), (704_000, 10.0)], stay: [(703_000, 0.0), (704_000, 0.0)]})
     one_, two, three = run([first, second, third])
     assert len(one_.frame.channels) == 2
     assert [channel.name for channel in two.frame.channels] == ["work{mode=stay}"]
@@ -384,7 +404,7 @@ def split(samples, cuts, overlap):
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 2**32),
-    st.sampled_from([200, 1000, 15_000]),
+    st.sampled_from([200, 1000, 30_000]),
     st.sampled_from([0.0, 0.05, 0.5]),
     st.lists(st.floats(0, 1), max_size=8),
     st.sampled_from([0, 3]),

@@ -1,5 +1,8 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from hwsonde_detector.signals.entities import (
     entity_from_instance,
     entity_of,
@@ -9,9 +12,6 @@ from hwsonde_detector.signals.entities import (
     target_of,
 )
 from hwsonde_detector.types import Entity, SampleBatch
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.detector.signals.build import batch_of, series
 
 LABELS = ("cluster", "node")

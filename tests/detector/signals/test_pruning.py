@@ -2,11 +2,11 @@ import math
 from itertools import combinations
 
 import numpy as np
-from hwsonde_detector.signals.pruning import prune
-from hwsonde_detector.types import Channel, Subsystem
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hwsonde_detector.signals.pruning import prune
+from hwsonde_detector.types import Channel, Subsystem
 from tests.detector.signals import naive
 
 BOUND = 0.9

@@ -2,13 +2,13 @@ import math
 
 import numpy as np
 import pytest
-from hwsonde_detector.settings import FEATURES
-from hwsonde_detector.signals.windows import full_windows, transform, window_features
-from hwsonde_detector.types import Channel, Subsystem
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from hwsonde_detector.settings import FEATURES
+from hwsonde_detector.signals.windows import full_windows, transform, window_features
+from hwsonde_detector.types import Channel, Subsystem
 from tests.detector.signals import naive
 
 NUMBERS = st.one_of(st.floats(-1e6, 1e6), st.sampled_from([math.nan, math.inf, -math.inf, 0.0, 1e12]))

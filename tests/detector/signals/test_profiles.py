@@ -1,0 +1,219 @@
+import math
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hwsonde_detector.errors import ConfigError
+from hwsonde_detector.signals.layout import channel_name
+from hwsonde_detector.signals.profiles import parse_profile
+from hwsonde_detector.signals.profiles.rules import Aggregate, Formula, Reading
+from hwsonde_detector.types import Subsystem
+
+ENTRY = "{name: a_total, kind: counter, subsystem: cpu, scale: {floor: 1}}"
+
+
+def problem(text):
+    with pytest.raises(ConfigError) as caught:
+        parse_profile(text, "p.yaml")
+    lines = str(caught.value).splitlines()
+    assert all(re.match(r"p\.yaml:\d+: ", line) for line in lines)
+    return lines
+
+
+def test_a_counter():
+    text = """
+prefix: hwsonde_
+metrics:
+  - name: hwsonde_network_bytes_total
+    kind: counter
+    subsystem: network
+    by: [device]
+    aggregate: max
+    device: {kind: nic, label: device}
+    only: {device: "eth.*"}
+    except: {direction: received}
+    range: [0, 100]
+    rate_limit: 7
+    scale: {floor: 64, logarithmic: true}
+    weight: 0.3
+    unit: bytes/s
+"""
+    profile = parse_profile(text, "/etc/profiles/mine.yaml")
+    (rule,) = profile.rules
+    (part,) = rule.parts
+    assert profile.name == "mine"
+    assert (rule.name, rule.formula, rule.subsystem) == ("network_bytes", Formula.PLAIN, Subsystem.NETWORK)
+    assert (rule.floor, rule.logarithmic, rule.weight, rule.unit) == (64.0, True, 0.3, "bytes/s")
+    assert (rule.device_kind, rule.device_label, rule.by) == ("nic", "device", ("device",))
+    assert (part.name, part.reading, part.aggregate) == ("hwsonde_network_bytes_total", Reading.RATE, Aggregate.MAX)
+    assert (part.low, part.high, part.rate_limit) == (0.0, 100.0, 7.0)
+    assert part.takes({"device": "eth0", "direction": "transmitted"})
+    assert not part.takes({"device": "eth0", "direction": "received"})
+    assert not part.takes({"device": "veth0"})
+
+
+def test_moments_name_their_three_series():
+    text = """
+metrics:
+  - {name: x_sampled_watts, kind: moments, subsystem: power, squares: {reference: 300}, scale: {floor: 5}}
+  - {name: y_sampled_watts, kind: moments, subsystem: power, scale: {floor: 5}}
+  - {name: z, kind: moments, statistics: [deviation], squares: {metric: z_other}, subsystem: power, scale: {floor: 5}}
+"""
+    profile = parse_profile(text, "p.yaml")
+    assert [rule.name for rule in profile.rules] == [
+        "x_sampled_watts_mean",
+        "x_sampled_watts_deviation",
+        "y_sampled_watts_mean",
+        "z_deviation",
+    ]
+    assert profile.rules[1].reference == 300.0
+    # Squares of bytes a second pass 2^63 in no time.
+    assert all(part.high == math.inf for rule in profile.rules for part in rule.parts)
+    assert profile.metric_names() == (
+        "x_sampled_watts_count",
+        "x_sampled_watts_squared_deviation_total",
+        "x_sampled_watts_sum",
+        "y_sampled_watts_count",
+        "y_sampled_watts_sum",
+        "z_count",
+        "z_other",
+        "z_sum",
+    )
+
+
+def test_ratio_and_restart_are_asked_for_too():
+    text = """
+restart: start_seconds
+ratios:
+  - name: wait
+    numerator: {metric: busy_total}
+    denominator: {metric: size, kind: gauge, only: {a: b}}
+    minimum: 3
+    subsystem: storage
+    scale: {floor: 0.1}
+"""
+    profile = parse_profile(text, "p.yaml")
+    assert profile.metric_names() == ("busy_total", "size", "start_seconds")
+    assert profile.rules[0].formula is Formula.RATIO
+    assert profile.rules[0].minimum == 3.0
+    assert [part.reading for part in profile.rules[0].parts] == [Reading.RATE, Reading.VALUE]
+
+
+def test_limited_to_some_subsystems():
+    text = f"metrics: [{ENTRY}, {{name: b, kind: gauge, subsystem: gpu, scale: {{floor: 1}}}}]"
+    profile = parse_profile(text, "p.yaml")
+    assert profile.limited_to(()) is profile
+    assert profile.limited_to([Subsystem.GPU]).metric_names() == ("b",)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "expected"),
+    [
+        ("", 1, "must hold a mapping; allowed: prefix, restart, metrics, ratios"),
+        ("- 1", 1, "must hold a mapping"),
+        ("metrics: [", 1, "not YAML"),
+        ("a: 1\n  b: 2", 2, "not YAML"),
+        ("\0", 1, "not YAML"),
+        ("metrics: 3", 1, "metrics: must be a list"),
+        ("metrics: [3]", 1, r"metrics[0]: must be a mapping"),
+        ("metrics: []", 1, "at least one entry"),
+        (f"metrics: [{ENTRY}]\nmetrics: []", 2, "metrics: the key appears twice"),
+        (f"metrics:\n- {ENTRY}\n- {{name: b}}", 3, "metrics[1].kind: the key is missing"),
+        (
+            f"metrcs:\n- {ENTRY}",
+            1,
+            "metrcs: unknown key (did you mean metrics?); allowed: prefix, restart, metrics, ratios",
+        ),
+        (f"metrics:\n- {ENTRY[:-2]}, log: true}}}}", 2, "scale.log: unknown key; allowed: floor, logarithmic"),
+        (
+            f"metrics:\n- {ENTRY.replace('counter', 'countr')}",
+            2,
+            "'countr' is not known; allowed: counter, gauge, level, moments",
+        ),
+        (f"metrics:\n- {ENTRY.replace('cpu', 'disk')}", 2, "'disk' is not known; allowed: cpu, gpu, memory"),
+        (
+            f"metrics:\n- {ENTRY.replace('floor: 1', 'floor: 0')}",
+            2,
+            "metrics[0].scale.floor: input should be greater than 0",
+        ),
+        (f"metrics:\n- {ENTRY.replace('floor: 1', 'floor: .nan')}", 2, "metrics[0].scale.floor"),
+        (f"metrics:\n- {ENTRY[:-1]}, weight: 2}}", 2, "metrics[0].weight"),
+        (
+            f"metrics:\n- {ENTRY[:-1]}, range: [5, 1]}}",
+            2,
+            "metrics[0].range: the lower bound must lie below the upper one",
+        ),
+        (f"metrics:\n- {ENTRY[:-1]}, only: {{a: '('}}}}", 2, "metrics[0].only.a: not a regular expression"),
+        (f"metrics:\n- {ENTRY[:-1]}, except: {{a: '['}}}}", 2, "metrics[0].except.a: not a regular expression"),
+        (f"metrics:\n- {ENTRY[:-1]}, device: {{kind: nic, label: d}}}}", 2, "must be one of by"),
+        (f"metrics:\n- {ENTRY[:-1]}, by: [d, d]}}", 2, "by names a label twice"),
+        (f"metrics:\n- {ENTRY[:-1]}, squares: {{reference: 1}}}}", 2, "belong to kind: moments"),
+        (
+            f"metrics:\n- {ENTRY.replace('counter', 'moments')[:-1]}, statistics: [deviation]}}",
+            2,
+            "the deviation needs squares",
+        ),
+        (f"metrics:\n- {ENTRY.replace('counter', 'moments')[:-1]}, statistics: []}}", 2, "must not be empty"),
+        (f"metrics:\n- {ENTRY.replace('counter', 'moments')[:-1]}, aggregate: max}}", 2, "always pooled"),
+        (f"metrics:\n- {ENTRY.replace('counter', 'gauge')[:-1]}, rate_limit: 1}}", 2, "a gauge has a range"),
+        (f"metrics:\n- {ENTRY.replace('a_total', 'a-total')}", 2, "metrics[0].name"),
+        (
+            "ratios:\n- name: x\n  numerator: {metrc: a}",
+            3,
+            "ratios[0].numerator.metrc: unknown key (did you mean metric?)",
+        ),
+        ("a: &a [*a]\nb: {<<: *b}", 2, "not YAML"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(text, line, expected):
+    lines = problem(text)
+    assert any(one.startswith(f"p.yaml:{line}: ") and expected in one for one in lines), lines
+
+
+def test_all_problems_are_said_in_order():
+    lines = problem(f"ratios: 3\nmetrics:\n- {{name: b}}\n- {ENTRY.replace('cpu', 'x')}")
+    assert len(lines) == 5
+    assert [int(one.split(":")[1]) for one in lines] == sorted(int(one.split(":")[1]) for one in lines)
+
+
+def test_deep_or_huge_files_end_in_one_line():
+    assert len(problem("[" * 100_000)) == 1
+    assert "larger than" in problem("#" * (1 << 20) + "\n")[0]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_damaged_profile_gives_lines_and_nothing_else(data):
+    text = f"prefix: a\nrestart: b\nmetrics:\n- {ENTRY}\nratios:\n- {{name: x, numerator: {{metric: a}}, minimum: 1}}\n"
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(text)))
+        text = text[:place] + data.draw(st.text(max_size=4)) + text[place + data.draw(st.integers(0, 3)) :]
+    lines = []
+    try:
+        parse_profile(text, "p.yaml")
+    except ConfigError as error:
+        lines = str(error).splitlines()
+    assert all(line.startswith("p.yaml:") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [
+        ([], "x"),
+        ([("mode", "user")], "x{mode=user}"),
+        ([("m", "/mnt/a"), ("d", "nvme0n1")], "x{m=/mnt/a,d=nvme0n1}"),
+        ([("a", "1,b=2")], 'x{a="1,b=2"}'),
+        ([("a", "")], 'x{a=""}'),
+        ([("a", 'q"\\')], 'x{a="q\\"\\\\"}'),
+    ],
+)
+def test_channel_names(labels, name):
+    assert channel_name("x", labels) == name
+
+
+@given(st.lists(st.lists(st.text(alphabet='ab,={}" \\', max_size=4), min_size=2, max_size=2), min_size=2, max_size=2))
+def test_channel_names_are_unique(values):
+    left, right = (channel_name("x", zip("kl", one, strict=True)) for one in values)
+    assert (left == right) == (values[0] == values[1])
