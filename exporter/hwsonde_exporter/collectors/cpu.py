@@ -107,7 +107,7 @@ SCHEDULE_TIMESLICES = _counter(
 BUSY_SAMPLED = Quantity(
     _summary(
         name="hwsonde_cpu_busy_sampled_ratio",
-        help="Share of all CPUs that was not idle (neither idle nor iowait), from 0 to 1.",
+        help="Share of all CPUs that was neither idle nor in iowait, 0 to 1, give or take a clock tick.",
         unit="ratio",
     ),
     reference=0.25,
@@ -116,7 +116,7 @@ BUSY_SAMPLED = Quantity(
 MODE_SAMPLED = Quantity(
     _summary(
         name="hwsonde_cpu_mode_sampled_ratio",
-        help="Share of all CPUs in a mode, from 0 to 1; user holds nice, softirq holds irq.",
+        help="Share of all CPUs in a mode, 0 to 1, give or take a clock tick; user holds nice, softirq holds irq.",
         labels=("mode",),
         unit="ratio",
     ),
