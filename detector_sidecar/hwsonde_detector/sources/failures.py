@@ -100,7 +100,7 @@ def _reason(causes: list[BaseException]) -> str:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"the certificate is not trusted ({one_line(cause.verify_message, 80)})"
         if isinstance(cause, ssl.SSLError):
-            return one_line(cause.reason or "not TLS", 80)
+            return one_line(cause.reason.replace("_", " ").lower() if cause.reason else cause.args[-1], 80)
     for cause in causes:
         if isinstance(cause, ConnectionRefusedError):
             return "connection refused"

@@ -129,6 +129,19 @@ class Http:
                 )
             yield chunk
 
+    def _head(self, response: requests.Response, deadline: float) -> bytes:
+        """Give the beginning of an error's body: what arrives, as far as it arrives."""
+        body = bytearray()
+        try:
+            while len(body) < _MAX_ERROR_BODY and self._monotonic() < deadline:
+                chunk = response.raw.read1(_CHUNK, decode_content=True)
+                if not chunk:
+                    break
+                body += chunk
+        except (urllib3.exceptions.HTTPError, OSError):
+            pass  # the status has said what matters
+        return bytes(body[:_MAX_ERROR_BODY])
+
     def _refused(self, response: requests.Response, deadline: float) -> SourceError:
         status = response.status_code
         if 300 <= status < 400:
@@ -139,10 +152,7 @@ class Http:
             )
         if status < 400:
             return SourceGarbled(f"{self.where}: answers {status} without content; check source.url")
-        try:
-            body = b"".join(self._chunks(response, _MAX_ERROR_BODY, deadline))
-        except SourceError:
-            body = b"<"
+        body = self._head(response, deadline)
         said = refusal(body)
         if said is None:
             said = (

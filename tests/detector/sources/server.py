@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -71,8 +72,10 @@ class FakeServer(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving() -> Iterator[FakeServer]:
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[FakeServer]:
     server = FakeServer()
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
@@ -136,3 +139,13 @@ def hangs_up(handler: Handler) -> None:
 def not_http(handler: Handler) -> None:
     handler.wfile.write(b"SSH-2.0-OpenSSH_9.2\r\n" * 3)
     handler.close_connection = True
+
+
+def stalls(body: bytes) -> Behaviour:
+    """Sends headers and half of the body, and then nothing."""
+
+    def behave(handler: Handler) -> None:
+        handler.reply(body[: len(body) // 2], length=len(body))
+        silent(handler)
+
+    return behave

@@ -170,6 +170,18 @@ def test_a_server_that_trickles_ends_at_the_timeout(server):
     assert "did not end in time" in str(error)
 
 
+def test_a_server_that_stalls_in_the_middle_ends_at_the_timeout(server):
+    error = failure(server, fake.stalls(BODY), read_timeout_ms=300)
+    assert isinstance(error, SourceUnreachable)
+    assert "no answer within 0.3 s" in str(error)
+
+
+def test_a_huge_error_is_cut(server):
+    error = failure(server, fake.status(500, b"x" * 1_000_000))
+    assert isinstance(error, SourceRefused)
+    assert len(str(error)) < 300
+
+
 def test_a_server_that_hangs_up_twice(server):
     error = failure(server, fake.hangs_up)
     assert isinstance(error, SourceUnreachable)
