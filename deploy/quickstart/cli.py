@@ -20,6 +20,7 @@ from quickstart.stack import Stack
 from quickstart.watch import LiveLine, Watch, addresses, live_line
 
 KEY_FILE = "HWSONDE_PAGERDUTY_KEY_FILE"
+FIRST_SCRAPE_SECONDS = 15.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -101,6 +102,11 @@ def introduce(stack: Stack, live: LiveLine) -> None:
 def watch_until(stack: Stack, duration: float | None, live: LiveLine) -> None:
     """Show health until the time is over, then print one line of JSON; without a time, until somebody ends it."""
     watch = Watch(stack)
+    # Prometheus begins to scrape up to five seconds after it is ready; the time counts from what it scraped first.
+    patience = time.monotonic() + FIRST_SCRAPE_SECONDS
+    while not watch.health.exporter_series and time.monotonic() < patience:
+        time.sleep(0.25)
+        watch.look()
     end = time.monotonic() + duration if duration else float("inf")
     while (left := end - time.monotonic()) > 0:
         watch.look()

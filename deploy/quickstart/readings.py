@@ -11,7 +11,7 @@ from quickstart.fetch import query
 
 RANGE_SECONDS = 10
 # An older sample says nothing of the present: its program or its episode is gone.
-FRESH_SECONDS = 3.0
+FRESH_SECONDS = 4.0
 EXPORTER_ERRORS = "hwsonde_exporter_collector_errors_total"
 DETECTOR_ERRORS = (
     "hwsonde_detector_read_errors_total",

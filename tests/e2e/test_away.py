@@ -48,7 +48,7 @@ def test_a_program_that_dies_is_started_again_and_counted(learned: Path, tmp_pat
         child.wait(5)
         house.until(lambda _: house.stack.restarts == 1, 5, "the death is seen")
         assert any(note.startswith("exporter was killed by signal 9, starting it again in 1 s") for note in house.notes)
-        house.stack.wait_ready(["exporter"], 10)
+        house.until(lambda _: house.stack.children["exporter"].status() is None, 10, "the new start")
         house.until(lambda health: health.exporter_series > 100 and health.score is not None, 20, "scores again")
         assert house.watch.errors >= 1
         house.rest(3)
