@@ -10,6 +10,7 @@ from hwsonde_detector.settings import FEATURES
 from hwsonde_detector.types import Channel, Floats, Mask, Times
 
 _FULL_INTERVALS = 1.5
+_BLOCK_VALUES = 1 << 15
 
 
 def transform(values: Floats, channels: Sequence[Channel]) -> Floats:
@@ -110,14 +111,23 @@ def window_features(values: Floats, rows: int, features: Sequence[str]) -> Float
     values = np.asarray(values, np.float64)
     count, channels = max(len(values) - rows + 1, 0), values.shape[1]
     result = np.full((count, channels, len(features)), np.nan)
-    if count and channels:
-        shifted = _slices(np.where(np.isfinite(values), values, np.nan), rows)
-        with np.errstate(over="ignore", invalid="ignore"):
-            known = np.isfinite(_mean(shifted))
-            for place, name in enumerate(features):
-                feature = _COMPUTE[name](shifted)
-                result[:, :, place] = np.where(known & np.isfinite(feature), feature, np.nan)
+    if channels:
+        # A block of windows at a time stays in the processor's cache, which makes an hour of history several times faster.
+        block = max(_BLOCK_VALUES // channels, 1)
+        for start in range(0, count, block):
+            stop = min(start + block, count)
+            _fill(result[start:stop], values[start : stop + rows - 1], rows, features)
     return result.reshape(count, channels * len(features))
+
+
+def _fill(result: Floats, values: Floats, rows: int, features: Sequence[str]) -> None:
+    """Write the features of the windows of values (n, c) into result (n - rows + 1, c, f)."""
+    shifted = _slices(np.where(np.isfinite(values), values, np.nan), rows)
+    with np.errstate(over="ignore", invalid="ignore"):
+        known = np.isfinite(_mean(shifted))
+        for place, name in enumerate(features):
+            feature = _COMPUTE[name](shifted)
+            result[:, :, place] = np.where(known & np.isfinite(feature), feature, np.nan)
 
 
 def full_windows(times: Times, interval_ms: int, rows: int) -> Mask:

@@ -31,6 +31,16 @@ def test_features_equal_the_naive_twin(values, rows, features):
     np.testing.assert_array_equal(values, before)
 
 
+def test_many_rows_equal_the_naive_twin():
+    values = np.random.default_rng(2).normal(size=(400, 300))
+    values[200, 7] = np.nan
+    result = window_features(values, 4, FEATURES)
+    chosen = [0, 7, 299]
+    expected = np.array(naive.window_features(values[:, chosen].tolist(), 4, FEATURES))
+    columns = [channel * len(FEATURES) + place for channel in chosen for place in range(len(FEATURES))]
+    np.testing.assert_allclose(result[:, columns], expected, rtol=1e-9, atol=1e-12)
+
+
 def test_columns_go_channel_by_channel():
     values = np.array([[1.0, 10.0], [3.0, 10.0], [5.0, 40.0]])
     result = window_features(values, 3, ("mean", "slope", "difference"))
