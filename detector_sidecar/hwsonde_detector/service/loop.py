@@ -124,10 +124,15 @@ class Loop:
             self._pace.rest()
             self.publish()
             return self._source.pause(self._pace.tick_ms / 1000)
-        self._tell_behind(now_ms - since_ms, behind=until_ms < now_ms)
+        behind = until_ms < now_ms
+        if behind and not self._behind:
+            log.info("catching up: the last %.0f s are read first", (now_ms - since_ms) / 1000)
         outputs = self._step(read, until_ms)
-        self._cursor.advance(read.batch, since_ms, until_ms, behind=self._behind)
+        self._cursor.advance(read.batch, since_ms, until_ms, behind=behind)
         self._take(outputs, read.batch)
+        if self._behind and not behind:
+            log.info("caught up: %d windows scored so far", self.counters.value(telemetry.WINDOWS_SCORED))
+        self._behind = behind
         self.publish()
         self._save_if_due(at_once=bool(outputs.events))
         if self._behind:
@@ -241,13 +246,6 @@ class Loop:
             log.info(
                 "state: %s; reading goes on from %.0f s ago", "models are back", (self._clock.now_ms() - last) / 1000
             )
-
-    def _tell_behind(self, span_ms: int, *, behind: bool) -> None:
-        if behind and not self._behind:
-            log.info("catching up: the last %.0f s are read first", span_ms / 1000)
-        elif self._behind and not behind:
-            log.info("caught up: %d windows scored so far", self.counters.value(telemetry.WINDOWS_SCORED))
-        self._behind = behind
 
     def _published(self) -> Published:
         return Published(

@@ -56,7 +56,7 @@ class WebServer:
             numthreads=_THREADS,
             max=_THREADS,
             timeout=_TIMEOUT_S,
-            shutdown_timeout=_STOP_S,
+            shutdown_timeout=1,
             request_queue_size=64,
             server_name="hwsonde-detector",
         )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -62,15 +64,15 @@ def test_the_page_shows_host_part_and_size_of_the_trouble(address: str, tmp_path
 
 
 def test_the_server_answers_over_http_and_survives_garbage(address: str) -> None:
-    import socket
-
     port = int(address.rpartition(":")[2])
     for garbage in (b"\x00\xff\r\n\r\n", b"GET / HTTP/9\r\n\r\n", b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\n\r\n", b""):
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        answered = b""
+        # The server may hang up in the middle of garbage; that is an answer, too.
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection, suppress(OSError):
             connection.sendall(garbage)
             connection.shutdown(socket.SHUT_WR)
             answered = connection.recv(4096)
-            assert b"Traceback" not in answered
+        assert b"Traceback" not in answered
     answer = requests.get(f"{address}/metrics", timeout=10)
     assert (answer.status_code, answer.text) == (200, "x 1\n")
     encoded = requests.get(f"{address}/api/v1/hosts/a%2Fnode18", timeout=10)

@@ -51,7 +51,9 @@ def host(*held: Held, **changes: object) -> PublishedHost:
     return dataclasses.replace(PublishedHost(HOST, LEARNING, 1000, (), held, 2.0), **changes)  # type: ignore[arg-type]
 
 
-def parsed(published: Published, monotonic: float = 10.0, now_ms: int = 60_000) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+def parsed(
+    published: Published, monotonic: float = 10.0, now_ms: int = 60_000
+) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
     found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for family in text_string_to_metric_families(exposition(published, monotonic, now_ms).decode()):
         for sample in family.samples:
@@ -169,8 +171,13 @@ def test_any_number_comes_back_equal(value: float) -> None:
 
 def test_of_two_samples_of_one_series_the_first_stays_and_labels_without_value_are_left_out() -> None:
     family = Family("hwsonde_x", Kind.GAUGE, "A \\ help\nof two lines.", ("a",))
-    text = render((family,), [Sample(family, (("a", ""),), 1), Sample(family, (), 2), Sample(family, (("a", "b"),), 0.5)])
-    assert text == b'# HELP hwsonde_x A \\\\ help\\nof two lines.\n# TYPE hwsonde_x gauge\nhwsonde_x 1\nhwsonde_x{a="b"} 0.5\n'
+    text = render(
+        (family,), [Sample(family, (("a", ""),), 1), Sample(family, (), 2), Sample(family, (("a", "b"),), 0.5)]
+    )
+    assert (
+        text
+        == b'# HELP hwsonde_x A \\\\ help\\nof two lines.\n# TYPE hwsonde_x gauge\nhwsonde_x 1\nhwsonde_x{a="b"} 0.5\n'
+    )
 
 
 def test_an_entity_label_that_our_series_carry_is_refused() -> None:
@@ -179,11 +186,16 @@ def test_an_entity_label_that_our_series_carry_is_refused() -> None:
 
 
 def test_promtool_finds_nothing_to_complain_about() -> None:
-    text = exposition(board(host(Held(9.5, window(3, 2.0)), open_episodes=(episode(),)), last_sample_ms=59_000), 10.0, 60_000)
+    text = exposition(
+        board(host(Held(9.5, window(3, 2.0)), open_episodes=(episode(),)), last_sample_ms=59_000), 10.0, 60_000
+    )
     tool = shutil.which("promtool")
     if tool is None:
         print("promtool is not installed: the names are checked by the rules that it would apply")
-        assert all(family.help.endswith(".") and family.name.endswith("_total") == (family.kind is Kind.COUNTER) for family in FAMILIES)
+        assert all(
+            family.help.endswith(".") and family.name.endswith("_total") == (family.kind is Kind.COUNTER)
+            for family in FAMILIES
+        )
         return
     done = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

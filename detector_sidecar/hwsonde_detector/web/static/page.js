@@ -1,6 +1,6 @@
 // The page: asks for JSON every two seconds and shows it. Text from outside only ever becomes text nodes, never markup.
 import { Charts } from "./charts.js";
-import { ago, clock, duration, quantity, score } from "./words.js";
+import { ago, band, clock, duration, quantity, score } from "./words.js";
 
 const PERIOD_MS = 2000;
 const PAST_SHOWN = 20;
@@ -156,22 +156,23 @@ function showChannels(host) {
     byId("channels").replaceChildren(make("caption", { textContent: host.state === "learning" ? "Nothing is judged yet." : "None: all channels are within what was learned." }));
     return;
   }
-  const head = ["channel", "part", "value", "expected", "deviation", "share"].map((text) => make("th", { textContent: text, scope: "col" }));
+  const head = ["channel", "share", "part", "value", "expected", "deviation"].map((text, index) =>
+    make("th", { textContent: text, scope: "col", className: index > 2 ? "number" : "" }));
   const most = Math.max(...host.top.map((part) => part.share || 0), 1e-9);
   const body = host.top.map((part) => {
     const bar = make("span", { className: "bar", "aria-hidden": "true" });
     bar.style.width = `${(100 * (part.share || 0)) / most}%`;
     bar.style.background = charts.colour(part.subsystem);
     const device = part.device ? ` ${part.device.name}` : "";
-    const expected = part.lower === null || part.upper === null ? "not known" : `${quantity(part.lower, part.unit)} to ${quantity(part.upper, part.unit)}`;
+    const expected = part.lower === null || part.upper === null ? "not known" : band(part.lower, part.upper, part.unit);
     const deviation = part.deviation === null ? "" : `${part.deviation > 0 ? "+" : "−"}${Math.abs(part.deviation).toPrecision(2)}`;
     return make("tr", {},
       make("th", { textContent: part.channel, scope: "row" }),
+      make("td", {}, make("span", { className: "share" }, bar, part.share === null ? "" : `${Math.round(part.share * 100)} %`)),
       make("td", {}, make("span", { className: "part" }, swatch(part.subsystem), part.subsystem + device)),
       make("td", { className: "number", textContent: part.value === null ? "missing" : quantity(part.value, part.unit) }),
       make("td", { className: "number", textContent: expected }),
-      make("td", { className: "number", textContent: deviation, title: "robust deviations from the expected value" }),
-      make("td", {}, make("span", { className: "share" }, bar, part.share === null ? "" : `${Math.round(part.share * 100)} %`)));
+      make("td", { className: "number", textContent: deviation, title: "robust deviations from the expected value" }));
   });
   byId("channels").replaceChildren(make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body));
 }

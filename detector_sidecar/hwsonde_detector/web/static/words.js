@@ -18,6 +18,14 @@ export function quantity(value, unit) {
   return `${Number(value.toPrecision(3))} ${symbol}`.trim();
 }
 
+// From the lower to the upper bound, the unit said once where it is the same.
+export function band(lower, upper, unit) {
+  const high = quantity(upper, unit);
+  const [low, ...lowUnit] = quantity(lower, unit).split(" ");
+  const same = lower === 0 || lowUnit.join(" ") === high.split(" ").slice(1).join(" ");
+  return `${same ? low : quantity(lower, unit)} to ${high}`;
+}
+
 export function duration(ms) {
   const seconds = Math.max(0, ms / 1000);
   if (seconds < 10) return `${Number(seconds.toFixed(1))} s`;
