@@ -163,6 +163,29 @@ def _formulas(
     return result
 
 
+def _columns(
+    found: _Groups, chosen: list[tuple[Channel, int, list[list[Series]]]], book: RuleBook
+) -> tuple[list[Column], list[int], dict[Aggregate, list[int]]]:
+    """Columns in order of term and those that belong to none, the first column of each term, and the terms by aggregate."""
+    columns: list[Column] = []
+    starts: list[int] = []
+    aggregates: dict[Aggregate, list[int]] = {}
+    for _, number, groups in chosen:
+        for place, members in enumerate(groups):
+            aggregates.setdefault(book.rules[number].parts[place].aggregate, []).append(len(starts))
+            starts.append(len(columns))
+            columns += [(one, number, place) for one in members]
+    # Parts of channels that lack another part are followed all the same: the other may come back.
+    columns += [
+        (one, number, place)
+        for (number, _), groups in sorted(found.items())
+        if not all(groups)
+        for place, members in enumerate(groups)
+        for one in members
+    ]
+    return columns, starts, aggregates
+
+
 def build_layout(series: Iterable[Series], book: RuleBook) -> Layout:
     """Lay out the channels of one target.
 
@@ -176,23 +199,8 @@ def build_layout(series: Iterable[Series], book: RuleBook) -> Layout:
     known = tuple(sorted({one for one in series if book.wants(one.name)}))
     found = _groups(known, book)
     chosen = _chosen(found, book)
-    columns: list[Column] = []
-    starts: list[int] = []
-    aggregates: dict[Aggregate, list[int]] = {}
-    for _, number, groups in chosen:
-        for place, members in enumerate(groups):
-            aggregates.setdefault(book.rules[number].parts[place].aggregate, []).append(len(starts))
-            starts.append(len(columns))
-            columns += [(one, number, place) for one in members]
-    width = len(columns)
-    # Parts of channels that lack another part are followed all the same: the other may come back.
-    columns += [
-        (one, number, place)
-        for (number, _), groups in sorted(found.items())
-        if not all(groups)
-        for place, members in enumerate(groups)
-        for one in members
-    ]
+    columns, starts, aggregates = _columns(found, chosen, book)
+    width = sum(len(members) for _, _, groups in chosen for members in groups)
     marks = [one for one in known if one.name in book.marks]
     parts = [book.rules[number].parts[place] for _, number, place in columns]
     parts += [Part(one.name, Reading.MARK) for one in marks]
