@@ -133,7 +133,7 @@ class Cell:
             self._finish(job, began, partial(self._close_down, error, counted=True))
         except CollectorError as error:
             self._finish(job, began, partial(self._count, "read_error", error))
-        except Exception as error:  # noqa: BLE001  (a defect in one collector must harm no other)
+        except BaseException as error:  # noqa: BLE001  (even one that calls sys.exit must harm no other)
             self._finish(job, began, partial(self._count, "exception", error))
         else:
             self._finish(job, began, partial(self._succeed, *outcome) if outcome is not None else _nothing)
@@ -181,7 +181,7 @@ class Cell:
         )
         self._note(condition, logging.WARNING if dropped else logging.INFO)
 
-    def _count(self, reason: str, error: Exception) -> None:
+    def _count(self, reason: str, error: BaseException) -> None:
         self._errors[reason] += 1
         text = str(error) or type(error).__name__
         if reason == "exception":

@@ -299,7 +299,7 @@ class Sampler:
             if source.observer is None:
                 source.observer = source.make()
             observations = source.observer.observe()
-        except Exception as error:  # noqa: BLE001  (a defect in one source must harm no other)
+        except BaseException as error:  # noqa: BLE001  (even one that calls sys.exit must harm no other)
             self._note_failure(source, began, error)
             return
         # The reading lies somewhere between; on a busy host the two may be far apart.
@@ -336,7 +336,7 @@ class Sampler:
             due += (late + 1) * period
             self.tick(generation)
 
-    def _note_failure(self, source: _Source, now: float, error: Exception) -> None:
+    def _note_failure(self, source: _Source, now: float, error: BaseException) -> None:
         with self._lock:
             source.busy = False
             source.errors += 1

@@ -83,7 +83,7 @@ REFUSED = _metric(
 SCRAPE_DURATION = _metric(
     "scrape_duration_seconds",
     Kind.SUMMARY,
-    "Time from a scrape's request to its finished text, over the scrapes before this one.",
+    "Time that collecting took, over the scrapes before this one.",
     (),
     "seconds",
     "monotonic clock",

@@ -15,7 +15,7 @@ from tests.exporter.core.fakes import HEAT, WIDGETS, Clock, collector_kind, gaug
 SPEED = Quantity(
     Metric("hwsonde_speed_sampled_hertz", Kind.SUMMARY, "Speed.", ("device",), "hertz"), 1.0, cumulative=False
 )
-ROUNDS = 1500
+ROUNDS = 600
 
 
 def test_memory_is_flat_over_thousands_of_scrapes() -> None:

@@ -101,7 +101,9 @@ def test_the_whole_exporter_answers_with_collectors_moments_and_its_own() -> Non
     deadline = time.monotonic() + 5
     while b"hwsonde_speed_sampled_hertz_sum" not in render(exporter.scrape()) and time.monotonic() < deadline:
         time.sleep(0.01)
+    exporter.refused()
     text = render(exporter.scrape()).decode()
+    assert "hwsonde_exporter_scrapes_refused_total 1\n" in text
     for name in (
         "heat_celsius 1.0",
         "speed_sampled_hertz_count",

@@ -1,13 +1,9 @@
 import gzip
 import http.client
-import json
-import logging
-import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
@@ -20,8 +16,6 @@ from hwsonde_exporter.compression import gzip_compressor
 from hwsonde_exporter.errors import ListenError
 from hwsonde_exporter.exporter import Exporter, ExporterSettings
 from hwsonde_exporter.host import Paths
-from hwsonde_exporter.landing import landing_page
-from hwsonde_exporter.logs import LineFormatter
 from hwsonde_exporter.metric import Sample
 from hwsonde_exporter.runner import RunnerSettings
 from hwsonde_exporter.server import Listeners
@@ -141,20 +135,52 @@ def test_a_query_for_what_there_is_not_is_one_line(port: Port, query: str, text:
     assert (status, body) == (400, text)
 
 
-def test_too_many_scrapes_at_once_are_refused_and_counted(port: Port, exporter: Exporter) -> None:
-    threads = [threading.Thread(target=ask, args=(port, "/metrics?collect[]=slow")) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + 3
-    status, headers, body = 0, {}, b""
-    while status != 503 and time.monotonic() < deadline:
-        status, headers, body = ask(port, "/metrics?collect[]=heat")
-    assert (status, headers["Retry-After"]) == (503, "1")
-    assert body.startswith(b"2 scrapes are under way already;")
-    for thread in threads:
-        thread.join()
-    text = ask(port, "/metrics?collect[]=exporter")[2].decode()
-    assert float(re.search(r"^hwsonde_exporter_scrapes_refused_total (\d+)", text, re.MULTILINE).group(1)) >= 1  # type: ignore[union-attr]
+class Blocked:
+    """An exporter whose scrapes last until they are let go."""
+
+    ready, names, enabled = True, frozenset({"x"}), frozenset({"x"})
+
+    def __init__(self) -> None:
+        self.entered = threading.Semaphore(0)
+        self.let_go = threading.Event()
+        self.turned_away = 0
+
+    def scrape(self, names: Any, timeout: Any) -> list[Any]:
+        self.entered.release()
+        self.let_go.wait(20)
+        return []
+
+    def refused(self) -> None:
+        self.turned_away += 1
+
+    def states(self) -> list[State]:
+        return []
+
+
+def test_too_many_scrapes_at_once_are_refused_and_counted() -> None:
+    blocked = Blocked()
+    listeners = Listeners([("127.0.0.1", 0)], Application(blocked, "x", max_scrapes=2), threads=4)
+    listeners.start()
+    port = listeners.addresses[0][1]
+    answers: list[int] = []
+    threads = [threading.Thread(target=lambda: answers.append(ask(port, "/metrics")[0])) for _ in range(2)]
+    try:
+        for thread in threads:
+            thread.start()
+            assert blocked.entered.acquire(timeout=10)
+        status, headers, body = ask(port, "/metrics")
+        assert (status, headers["Retry-After"]) == (503, "1")
+        assert body.startswith(b"2 scrapes are under way already;")
+        assert blocked.turned_away == 1
+        assert ask(port, "/-/healthy")[0] == 200
+        blocked.let_go.set()
+        for thread in threads:
+            thread.join(10)
+        assert answers == [200, 200]
+        assert ask(port, "/metrics")[0] == 200
+    finally:
+        blocked.let_go.set()
+        listeners.stop()
 
 
 def test_pages_health_and_readiness(port: Port, exporter: Exporter) -> None:
@@ -361,49 +387,3 @@ def test_any_query_is_read_or_refused_in_one_line(query: str) -> None:
         message = str(error)
     assert "\n" not in message
     assert found is None or found <= names
-
-
-class Checker(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.stack: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        if tag != "meta":
-            self.stack.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.stack.pop() == tag
-
-
-def test_the_landing_page_shows_each_state_and_is_escaped() -> None:
-    states = [
-        State("a<b>", "Gives <i>.", None, available=True, success=True, series=12, duration=0.0031),
-        State("b", "B.", None, available=False, reason="no_permission", detail="needs CAP_PERFMON & more"),
-        State("c", "C.", 15.0, available=True, success=False, problem="read_error: <gone>"),
-        State("d", "D.", None, available=True, success=False, hanging=12.3),
-        State("e", "E.", None, available=True),
-        State("f", "F.", None, available=True, success=True, dropped={"limit": 7}),
-    ]
-    page = landing_page(states, "n<1>")
-    checker = Checker()
-    checker.feed(page)
-    assert checker.stack == []
-    for text in (
-        "a&lt;b&gt;", "Gives &lt;i&gt;.", "3.1 ms", "no_permission: needs CAP_PERFMON &amp; more", "read_error: &lt;gone&gt;",
-        "no answer for 12 s", "not read yet", "samples dropped: limit 7", "every 15 s", "at each scrape", "n&lt;1&gt;",
-    ):  # fmt: skip
-        assert text in page
-
-
-def record(message: str, error: BaseException | None = None) -> logging.LogRecord:
-    exc_info = (type(error), error, None) if error else None
-    return logging.LogRecord("x", logging.WARNING, "/a/place.py", 7, message, (), exc_info)  # type: ignore[arg-type]
-
-
-def test_log_lines() -> None:
-    line = LineFormatter("logfmt").format(record('two "words"\nand a line'))
-    assert re.fullmatch(r'ts=\S+Z level=warning caller=place:7 msg="two \\"words\\"\\nand a line"', line)
-    found = json.loads(LineFormatter("json").format(record("x", ValueError("bad"))))
-    assert (found["level"], found["msg"], found["error"]) == ("warning", "x", "ValueError: bad")
-    assert "trace" not in found
