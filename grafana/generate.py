@@ -25,6 +25,10 @@ def document(detector_url: str) -> dict[str, Any]:
     made: dict[str, Any] = json.loads(JSONEncoder(sort_keys=True).encode(host.board(detector_url).build()))
     for number, panel in enumerate(made["panels"], start=1):
         panel["id"] = number
+    for variable in made["templating"]["list"]:
+        # The SDK gives every variable the keys of an interval variable, which Grafana's schema refuses elsewhere.
+        for key in ("auto", "auto_count", "auto_min"):
+            variable.pop(key, None)
     for annotation in made["annotations"]["list"]:
         # The SDK's model has no room for these, which Grafana's Prometheus source reads.
         annotation |= {

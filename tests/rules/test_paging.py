@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import socket
 import subprocess
-import time
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +14,9 @@ from alert_rules.generate import alertmanager_file
 from alert_rules.paging import PagerDuty
 from alert_rules.timing import FAST, PROFILES
 from tests.fakes.events import EventsServer
+from tests.rules.running import KEY, Alertmanager, running_alertmanager, until
 
 ROOT = Path(__file__).resolve().parents[2]
-KEY = "0123456789abcdef0123456789ABCDEF"
 LABELS = {"cluster": "a", "node": "n1", "severity": "critical", "team": "hardware"}
 
 
@@ -60,71 +55,13 @@ def test_the_key_is_in_no_configuration() -> None:
     assert "routing_key" not in receiver
 
 
-class Alertmanager:
-    """The real one on loopback, and the stand-in that its pages go to."""
-
-    def __init__(self, port: int, receiver: EventsServer) -> None:
-        self.base = f"http://127.0.0.1:{port}"
-        self.receiver = receiver
-
-    def ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.base}/-/ready", timeout=2) as answer:
-                return bool(answer.status == 200)
-        except OSError:
-            return False
-
-    def send(self, labels: dict[str, str], annotations: dict[str, str], *, over: bool = False) -> None:
-        self.send_all([(labels, annotations)], over=over)
-
-    def send_all(self, alerts: Sequence[tuple[dict[str, str], dict[str, str]]], *, over: bool = False) -> None:
-        """Post them together, as Prometheus does with all alerts of one round."""
-        now = datetime.now(UTC)
-        times = {"startsAt": now - timedelta(minutes=1), "endsAt": now if over else now + timedelta(minutes=5)}
-        texts = {name: at.isoformat() for name, at in times.items()}
-        body = [{"labels": labels, "annotations": annotations, **texts} for labels, annotations in alerts]
-        request = urllib.request.Request(
-            f"{self.base}/api/v2/alerts", json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST"
-        )
-        with urllib.request.urlopen(request, timeout=5) as answer:
-            assert answer.status == 200
-
-    def pages(self, node: str) -> list[dict[str, Any]]:
-        """Bodies of the events about a host that the stand-in took."""
-        taken = [event["body"] for event in self.receiver.events() if event["ok"]]
-        return [body for body in taken if body["payload"]["group"].endswith(node)]
-
-
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
-
-
 @pytest.fixture(scope="module")
 def alertmanager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alertmanager]:
-    folder = tmp_path_factory.mktemp("alertmanager")
-    (folder / "key").write_text(KEY + "\n")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with EventsServer() as receiver, (folder / "log").open("wb") as log:
-        (folder / "alertmanager.yml").write_text(alertmanager_file(FAST, PagerDuty(receiver.url, str(folder / "key"))))
-        command = [
-            "prometheus-alertmanager",
-            f"--config.file={folder}/alertmanager.yml",
-            f"--storage.path={folder}/data",
-        ]
-        command += [f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address="]
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-        try:
-            running = Alertmanager(port, receiver)
-            until(running.ready)
-            yield running
-        finally:
-            process.terminate()
-            process.wait(timeout=10)
+    with (
+        EventsServer() as receiver,
+        running_alertmanager(tmp_path_factory.mktemp("alertmanager"), receiver, KEY) as running,
+    ):
+        yield running
 
 
 def test_one_incident_is_one_page_and_one_resolve_with_the_same_key(alertmanager: Alertmanager) -> None:
