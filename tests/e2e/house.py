@@ -35,6 +35,10 @@ def free_ports() -> Ports:
     return Ports(*numbers)
 
 
+# The same for all tests, as a user's are from start to start: kept data tells targets apart by their ports.
+PORTS = free_ports()
+
+
 class House:
     """A running stack and everything that it said.
 
@@ -50,7 +54,7 @@ class House:
         self.notes: list[str] = []
         self.events: list[Event] = []
         more = {"learning": LEARNING, **(detector or {})}
-        self.stack = Stack(Options(data, free_ports(), NODE, scrape_ms=SCRAPE_MS, detector=more), self.notes.append)
+        self.stack = Stack(Options(data, PORTS, NODE, scrape_ms=SCRAPE_MS, detector=more), self.notes.append)
         self.data = data
 
     def __enter__(self) -> Self:
