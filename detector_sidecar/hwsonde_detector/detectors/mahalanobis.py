@@ -1,7 +1,8 @@
 """Mahalanobis distance in a principal subspace, and outside of it.
 
-Columns are standardised to z as in `zscore`. With the eigenvalues l_1 >= l_2 >= ... and eigenvectors v_k of their covariance, the first
-K keep the share ``variance_kept`` of the variance. For y_k = v_k . z and the residual e = z - sum_k y_k v_k the score is::
+Columns are standardised to z and softened beyond a knee as in `zscore`; squares need it more, so the knee is nearer. With the
+eigenvalues l_1 >= l_2 >= ... and eigenvectors v_k of their covariance, the first K keep the share ``variance_kept`` of the variance. For
+y_k = v_k . z and the residual e = z - sum_k y_k v_k the score is::
 
     T2    = sum_k y_k^2 / (l_k + r)              deviations along the ways in which this host usually varies
     Q     = |e|^2 / (q + r)                      deviations that break its usual correlations
@@ -16,7 +17,7 @@ Analysis", 1999): small eigenvalues are the least certain ones, and one value fo
 like a z.
 
 The ridge r = ridge * (1 + d/n) keeps near-zero eigenvalues from exploding. It grows when rows n are few for d columns, where
-directions that never varied in training are ignorance and not evidence; far from enough rows the score tends to the plain root mean square of z.
+directions that never varied in training are ignorance and not evidence; with very few rows the score tends to the plain root mean square of z.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsonde_detector.detectors.base import Arrays
-from hwsonde_detector.detectors.columns import centres, filled, learned, spread_over, training_rows
+from hwsonde_detector.detectors.columns import centres, filled, learned, softened, spread_over, training_rows
 from hwsonde_detector.types import Floats
 
 # Eigenvalues below this part of the largest are rounding noise, and their vectors have no direction.
@@ -43,8 +44,9 @@ class Mahalanobis:
         Share of the variance that the subspace holds, in (0, 1].
     ridge
         Added to every eigenvalue, in units of a standardised column's variance, times 1 + columns/rows.
-    floor
-        Smallest deviation of a column, as in `hwsonde_detector.detectors.zscore.ZScore`.
+    floor, knee
+        Smallest deviation of a column and where its say begins to grow with the logarithm only, as in
+        `hwsonde_detector.detectors.zscore.ZScore`.
 
     Attributes
     ----------
@@ -63,16 +65,17 @@ class Mahalanobis:
     >>> t = np.linspace(-1, 1, 50)
     >>> detector = Mahalanobis().fit(np.stack([t, t], axis=1))
     >>> together, apart = detector.score(np.array([[2.0, 2.0], [1.0, -1.0]]))
-    >>> bool(apart > 1.5 * together)
+    >>> bool(apart > together)
     True
     """
 
     name: ClassVar[str] = "mahalanobis"
 
-    def __init__(self, variance_kept: float = 0.95, ridge: float = 0.1, floor: float = 0.1) -> None:
+    def __init__(self, variance_kept: float = 0.95, ridge: float = 0.5, floor: float = 0.1, knee: float = 2.0) -> None:
         self.variance_kept = variance_kept
         self.ridge = ridge
         self.floor = floor
+        self.knee = knee
 
     def fit(self, rows: Floats) -> Mahalanobis:
         """Learn centre, scale and subspace from rows (n, d); fewer rows than columns are enough."""
@@ -81,7 +84,7 @@ class Mahalanobis:
         self.centre_ = centres(rows)
         deviations = filled(rows, self.centre_) - self.centre_
         self.scale_ = np.maximum(np.sqrt(centres(np.square(deviations))), self.floor)
-        z = deviations / self.scale_
+        z = softened(deviations / self.scale_, self.knee)
         values, vectors = _principal(z)
         total = float(np.square(z).sum() / n)
         kept = (
@@ -130,7 +133,7 @@ class Mahalanobis:
 
     def _split(self, rows: Floats) -> tuple[Floats, Floats, Floats]:
         """Give z (n, d), its coordinates in the subspace (n, K) and its residual outside (n, d)."""
-        z = (filled(rows, self.centre_) - self.centre_) / self.scale_
+        z = softened((filled(rows, self.centre_) - self.centre_) / self.scale_, self.knee)
         inside = z @ self.directions_
         return z, inside, z - inside @ self.directions_.T
 

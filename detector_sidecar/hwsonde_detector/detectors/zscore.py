@@ -2,10 +2,12 @@
 
 With mean m and deviation s of each column over the training rows, the score of a row x of d columns is::
 
-    score(x) = 1/d * sum_j |x_j - m_j| / max(s_j, floor)
+    z_j      = (x_j - m_j) / max(s_j, floor)
+    score(x) = 1/d * sum_j g(|z_j|)          g(z) = z up to the knee, then knee * (1 + ln(z / knee))
 
-It is one of the three members of Reveal (a hardware-telemetry detector for machine-learning clusters), and the yardstick that every
-other detector is printed beside. It is additive: a column's part is its own |z| / d.
+It is one of the three members of Reveal (a hardware-telemetry detector for machine-learning clusters). Reveal's mean has no knee; ours
+keeps one column that moves for the first time from outweighing all others (`softened`). It is additive: a column's part is its own
+g(|z|) / d.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsonde_detector.detectors.base import Arrays
-from hwsonde_detector.detectors.columns import centres, filled, learned, training_rows
+from hwsonde_detector.detectors.columns import centres, filled, learned, softened, training_rows
 from hwsonde_detector.types import Floats
 
 
@@ -28,6 +30,8 @@ class ZScore:
     floor
         Smallest deviation, in units of the (roughly standardised) columns: a column that was constant in training is judged
         against it, so its first change counts as a finite novelty.
+    knee
+        Deviation from which a column's say grows with the logarithm only.
 
     Attributes
     ----------
@@ -48,8 +52,9 @@ class ZScore:
 
     name: ClassVar[str] = "zscore"
 
-    def __init__(self, floor: float = 0.1) -> None:
+    def __init__(self, floor: float = 0.3, knee: float = 5.0) -> None:
         self.floor = floor
+        self.knee = knee
 
     def fit(self, rows: Floats) -> ZScore:
         """Learn each column's mean and deviation from rows (n, d)."""
@@ -60,11 +65,11 @@ class ZScore:
         return self
 
     def score(self, rows: Floats) -> Floats:
-        """Mean |z| (n) of rows (n, d)."""
+        """Mean softened |z| (n) of rows (n, d)."""
         return np.asarray(self._deviations(rows).mean(axis=1), np.float64)
 
     def contributions(self, rows: Floats) -> Floats:
-        """Each column's |z| / d (n, d); rows sum to the score."""
+        """Each column's softened |z| / d (n, d); rows sum to the score."""
         return self._deviations(rows) / len(self.centre_)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -78,4 +83,4 @@ class ZScore:
         return self
 
     def _deviations(self, rows: Floats) -> Floats:
-        return np.asarray(np.abs((filled(rows, self.centre_) - self.centre_) / self.scale_), np.float64)
+        return np.abs(softened((filled(rows, self.centre_) - self.centre_) / self.scale_, self.knee))

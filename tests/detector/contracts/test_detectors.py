@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from hwsonde_detector.detectors.base import Detector
 from hwsonde_detector.detectors.table import DETECTORS, make
 from hwsonde_detector.errors import ConfigError

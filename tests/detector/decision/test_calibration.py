@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
 from hwsonde_detector.decision.calibration import Tail, calibrated, cross_fit, fit_tail, surprise
 from hwsonde_detector.detectors.base import Detector
 from hwsonde_detector.detectors.table import DETECTORS, make
 from hwsonde_detector.detectors.zscore import ZScore
 from hwsonde_detector.settings import DetectorSettings
 from hwsonde_detector.types import Floats
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
-
 from tests.detector.decision import naive_calibration as naive
 
 SCORES = hnp.arrays(np.float64, st.integers(1, 80), elements=st.floats(0, 1e9, width=32))

@@ -4,12 +4,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from hwsonde_detector.decision.fusion import k_of_n
-from hwsonde_detector.types import Floats
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from hwsonde_detector.decision.fusion import k_of_n
+from hwsonde_detector.types import Floats
 from tests.detector.decision import naive_calibration as naive
 
 SCORES = hnp.arrays(

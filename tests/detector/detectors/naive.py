@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from hwsonde_detector.types import Floats
 
 
-def mean_abs_z(training: Floats, rows: Floats, floor: float) -> Floats:
+def soften(size: float, knee: float) -> float:
+    """A deviation's size, growing with the logarithm from the knee."""
+    return size if size <= knee else knee * (1 + math.log(size / knee))
+
+
+def mean_abs_z(training: Floats, rows: Floats, floor: float, knee: float) -> Floats:
     """Mean |z| row by row, column by column; values that are not finite count as the mean."""
     out = []
     for row in rows:
@@ -21,19 +27,24 @@ def mean_abs_z(training: Floats, rows: Floats, floor: float) -> Floats:
             # Unknown training values stand at the mean: they add no deviation but count as rows.
             deviation = math.sqrt(sum((x - mean) ** 2 for x in column) / len(training))
             if math.isfinite(value):
-                total += abs(value - mean) / max(deviation, floor)
+                total += soften(abs(value - mean) / max(deviation, floor), knee)
         out.append(total / training.shape[1])
     return np.array(out)
 
 
 def full_covariance_distance(
-    training: Floats, rows: Floats, variance_kept: float, ridge: float, floor: float
+    training: Floats, rows: Floats, variance_kept: float, ridge: float, floor: float, knee: float
 ) -> Floats:
     """The distance through an explicit d x d precision matrix instead of two products."""
     n, d = training.shape
     mean = training.mean(axis=0)
     scale = np.maximum(training.std(axis=0), floor)
-    z = (training - mean) / scale
+
+    def standardised(part: Floats) -> Floats:
+        deviations = (part - mean) / scale
+        return np.array([[math.copysign(soften(abs(x), knee), x) for x in row] for row in deviations])
+
+    z = standardised(training)
     values, vectors = np.linalg.eigh(z.T @ z / n)
     order = np.argsort(-values)
     values, vectors = np.maximum(values[order], 0.0), vectors[:, order]
@@ -43,7 +54,7 @@ def full_covariance_distance(
     rest = values[kept:].sum() / max(d - kept, 1)
     spread = np.where(np.arange(d) < kept, values, rest) + ridge * (1 + d / n)
     precision = vectors @ np.diag(1 / spread) @ vectors.T
-    return np.array([math.sqrt(row @ precision @ row / d) for row in (rows - mean) / scale])
+    return np.array([math.sqrt(row @ precision @ row / d) for row in standardised(rows)])
 
 
 def isolation_contributions(trees: Sequence[Any], rows: Floats, used: int) -> Floats:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hwsonde_detector.detectors.isolation_forest import IsolationForest, mean_path
-from hwsonde_detector.types import Floats
 from sklearn.ensemble import IsolationForest as Reference
 
+from hwsonde_detector.detectors.isolation_forest import IsolationForest, mean_path
+from hwsonde_detector.types import Floats
 from tests.detector.detectors import naive
 
 

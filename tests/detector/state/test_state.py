@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hwsonde_detector import state
-from hwsonde_detector.errors import StateError
-from hwsonde_detector.state import load_state, save_state
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
+
+from hwsonde_detector import state
+from hwsonde_detector.errors import StateError
+from hwsonde_detector.state import load_state, save_state
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(),
