@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 _NAME = re.compile(r"hwsonde_[a-z0-9]+(_[a-z0-9]+)*\Z")
 _LABEL = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*\Z")
-_FORBIDDEN_LABELS = frozenset({"job", "instance", "le", "quantile"})
+# job, instance, cluster and node are the scraper's to set: a metric of ours with one of them would be moved to another host.
+_FORBIDDEN_LABELS = frozenset({"job", "instance", "cluster", "node", "le", "quantile"})
 
 
 class Kind(StrEnum):

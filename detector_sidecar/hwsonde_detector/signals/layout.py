@@ -120,7 +120,14 @@ def _channel(rule: Rule, values: tuple[str, ...]) -> Channel:
         name = dict(labels).get(rule.device_label or "", "")
         device = Device(rule.device_kind, name) if name else None
     return Channel(
-        channel_name(rule.name, labels), rule.subsystem, device, rule.floor, rule.logarithmic, rule.weight, rule.unit
+        channel_name(rule.name, labels),
+        rule.subsystem,
+        device,
+        rule.floor,
+        rule.logarithmic,
+        rule.weight,
+        rule.unit,
+        signed=rule.parts[0].reading is Reading.CHANGE,
     )
 
 

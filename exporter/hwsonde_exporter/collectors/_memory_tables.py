@@ -191,21 +191,21 @@ VMSTAT: dict[bytes, tuple[Metric, tuple[str, ...], int]] = {
 NUMA_SIZE = _gauge(
     name="hwsonde_memory_numa_size_bytes",
     help="Memory of a NUMA node; only where there are several.",
-    labels=("node",),
+    labels=("numa_node",),
     unit="bytes",
     source="/sys/devices/system/node/nodeN/meminfo MemTotal (KiB)",
 )
 NUMA_FREE = _gauge(
     name="hwsonde_memory_numa_free_bytes",
     help="Free memory of a NUMA node; only where there are several.",
-    labels=("node",),
+    labels=("numa_node",),
     unit="bytes",
     source="/sys/devices/system/node/nodeN/meminfo MemFree (KiB)",
 )
 NUMA_ALLOCATIONS = _counter(
     name="hwsonde_memory_numa_allocations_total",
     help="Page allocations on a NUMA node, by result; results overlap, so do not sum them.",
-    labels=("node", "result"),
+    labels=("numa_node", "result"),
     source="/sys/devices/system/node/nodeN/numastat",
 )
 NUMASTAT: dict[bytes, str] = {
