@@ -31,7 +31,7 @@ class Detector(Protocol):
         """Raw scores (n), higher is worse, finite, not below 0."""
 
     def contributions(self, rows: Floats) -> Floats:
-        """Parts (n, d) of the score by column, not below 0; rows sum to the score where the method is additive, and to 0 or to the score otherwise."""
+        """Parts (n, d) of the score by column, not below 0; rows sum to the score (or to 0 where the method cannot split it)."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What was learned, for the state on disk; `restore` of it scores equally."""
