@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from quickstart import readings
+from quickstart import faults, readings
 from quickstart.errors import QuickstartError
 from quickstart.faults import Fault, Plan
 from quickstart.fetch import FetchError
@@ -19,6 +20,7 @@ QUIET_LOOKS = 5
 QUIET_WINDOWS = 12
 RESOLVE_SECONDS = 120.0
 PATIENCE = 3.0
+BUSY_LOAD = 0.9
 
 
 def run(stack: Stack, what: Plan, seconds: float, live: LiveLine, say: Callable[[str], None]) -> int:
@@ -38,6 +40,8 @@ def run(stack: Stack, what: Plan, seconds: float, live: LiveLine, say: Callable[
     watch = Watch(stack)
     wait_calibrated(watch, live)
     wait_quiet(watch, live)
+    if what.kind == "cpu" and os.getloadavg()[0] > BUSY_LOAD * faults.cores():
+        live.say("This host is busy already; that a few more busy processes stand out is not certain.")
     line = watch_fault(watch, what, seconds, stack.options.data, say)
     problems = line.problems()
     for problem in problems:
