@@ -128,9 +128,10 @@ def _take(
     host.progress.accepted += int(accepted.sum())
     if accepted.any() and host.progress.rows_to_fit(settings.learning) == 0:
         memory = host.memory
-        host.model = fit_model(memory.values.astype(np.float64), memory.times, interval_ms, memory.channels, settings)
-        host.progress.fitted = host.progress.accepted
-        host.strengths.clear()
+        model = fit_model(memory.values.astype(np.float64), memory.times, interval_ms, memory.channels, settings)
+        if model is not None:
+            host.model, host.progress.fitted = model, host.progress.accepted
+            host.strengths.clear()
 
 
 @dataclass(frozen=True, slots=True)

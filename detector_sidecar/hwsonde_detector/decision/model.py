@@ -98,8 +98,8 @@ _LINEAR_END = 6.0
 
 def fit_model(
     values: Floats, times: Times, interval_ms: int, channels: tuple[Channel, ...], settings: Settings
-) -> EntityModel:
-    """Learn from rows (rows, c) of healthy time, ascending in time; gaps are allowed.
+) -> EntityModel | None:
+    """Learn from rows (rows, c) of healthy time, ascending in time; gaps are allowed, but rows without a full window give None.
 
     Tails come from blocked cross-fitting: every window's score is that of a model that had not seen it or a neighbour that
     shares rows with it.
@@ -109,6 +109,8 @@ def fit_model(
     kept = _kept(moved, channels, settings)
     width = settings.window.rows
     full = full_windows(times, interval_ms, width)
+    if not full.any() or not len(kept):
+        return None
     features = window_features(moved[:, kept], width, settings.window.features)[full]
     features = np.nan_to_num(features, posinf=0.0, neginf=0.0)
     detectors: dict[str, Detector] = {}

@@ -185,12 +185,19 @@ def model_of(values: np.ndarray, channels: tuple[Channel, ...]):
     return fit_model(values, np.arange(len(values), dtype=np.int64) * 1000, 1000, channels, SETTINGS)
 
 
+def test_no_full_window_gives_no_model() -> None:
+    values = np.random.default_rng(0).normal(5, 1, (50, 1))
+    assert fit_model(values, np.arange(50, dtype=np.int64) * 5000, 1000, (A,), SETTINGS) is None
+
+
 @pytest.fixture(scope="module")
 def trained():
     rng = np.random.default_rng(3)
     channels = (A, B, C)
     values = np.column_stack([rng.normal(1, 0.2, 200), rng.lognormal(8, 0.3, 200), rng.normal(50, 2, 200)])
-    return model_of(values, channels)
+    model = model_of(values, channels)
+    assert model is not None
+    return model
 
 
 def test_quiet_channels_have_no_evidence() -> None:
