@@ -65,9 +65,10 @@ def wait_calibrated(watch: Watch, live: LiveLine) -> None:
     said, end = False, time.monotonic() + 60.0
     while not watch.health.calibrated:
         health, now = watch.health, time.monotonic()
-        if health.learning_needed and not said:
+        left = (health.learning_needed - health.learning_rows) * watch.stack.options.scrape_ms / 1000
+        # Kept rows are known before the first score says that they suffice.
+        if left > 0 and not said:
             said = True
-            left = (health.learning_needed - health.learning_rows) * watch.stack.options.scrape_ms / 1000
             live.say(
                 f"The detector learns what is normal here first: about {left:.0f} s. Leave the machine as it usually is."
             )

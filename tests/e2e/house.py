@@ -21,6 +21,8 @@ from quickstart.watch import Watch
 # Two scrapes a second and little learning: what takes minutes on a real host takes one here.
 SCRAPE_MS = 500
 LEARNING = {"first_rows": 30, "calibrated_rows": 90}
+# Ninety rows say nothing of one window in ten thousand.
+EPISODES = {"risk": 0.01}
 NODE = "e2e-host"
 
 
@@ -53,7 +55,7 @@ class House:
     def __init__(self, data: Path, detector: Mapping[str, Any] | None = None) -> None:
         self.notes: list[str] = []
         self.events: list[Event] = []
-        more = {"learning": LEARNING, **(detector or {})}
+        more = {"learning": LEARNING, "episodes": EPISODES, **(detector or {})}
         self.stack = Stack(Options(data, PORTS, NODE, scrape_ms=SCRAPE_MS, detector=more), self.notes.append)
         self.data = data
 
