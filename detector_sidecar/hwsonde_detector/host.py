@@ -37,6 +37,8 @@ TOP_CHANNELS = 10
 _RECENT_ROWS = 60
 # Two missed scrapes hide what happened; one does not.
 _GAP_INTERVALS = 2.5
+# After a start the kept interval counts until so many rows have been seen.
+_ROWS_FOR_INTERVAL = 10
 # The newest row counts as deviating when half of the loudest channels are still outside of their bands.
 _LOUDEST = 5
 _PEAK_GROWTH = 1.25
@@ -48,8 +50,8 @@ class HostState:
     """Everything known of one host.
 
     ``first`` is the very first row, while the interval is not known; ``recent`` holds the newest rows, learned or not; ``strengths`` the
-    evidence of the windows that led to an episode; ``heard_ms`` is the time of the last tick that brought samples; ``fresh`` is True
-    until the first rows after a start of the detector.
+    evidence of the windows that led to an episode; ``heard_ms`` is the time of the last tick that brought samples, ``rows_heard``
+    how many rows came since the start; ``fresh`` is True until the first rows after a start of the detector.
     """
 
     entity: Entity
@@ -67,6 +69,7 @@ class HostState:
     interval_ms: int | None = None
     last_row_ms: int | None = None
     heard_ms: int | None = None
+    rows_heard: int = 0
     fresh: bool = True
     skipped: dict[str, int] = field(default_factory=dict)
 
@@ -84,7 +87,7 @@ def observe(
     if batch.series or host.heard_ms is None:
         host.heard_ms = now_ms
     host.channels, news = advance(host.channels, batch, profiles)
-    host.interval_ms = news.interval_ms or host.interval_ms
+    host.interval_ms = _interval(host, news.interval_ms, len(news.frame.times))
     for reason, count in (("reset", news.resets), ("impossible", news.rejected)):
         _skip(host, reason, count)
     frame = _unseen(host, news.frame)
@@ -287,6 +290,14 @@ def _close(host: HostState, at_ms: int) -> list[EpisodeEvent]:
     host.onset_ms = None
     host.strengths.clear()
     return [] if episode is None else [EpisodeEvent(Phase.CLOSED, at_ms, replace(episode, end_ms=at_ms))]
+
+
+def _interval(host: HostState, seen_ms: int | None, rows: int) -> int | None:
+    """Scrape interval: the kept one until enough rows came to tell; two rows on both sides of a gap look like a long one."""
+    host.rows_heard += rows
+    if seen_ms is None or host.interval_ms is None:
+        return seen_ms or host.interval_ms
+    return seen_ms if host.rows_heard > _ROWS_FOR_INTERVAL else min(seen_ms, host.interval_ms)
 
 
 def _settle(host: HostState, frame: Frame, interval_ms: int, settings: Settings, *, restarted: bool) -> None:

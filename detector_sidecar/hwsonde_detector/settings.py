@@ -43,14 +43,16 @@ class DetectorSettings:
     """Which detectors run and how many must agree.
 
     ``agreement`` k: the fused score is the k-th largest calibrated score of the members. Of channels correlated above ``correlation`` one is
-    looked at; ``keep_constant`` keeps those that never moved, whose first change is news.
+    looked at; ``keep_constant`` keeps those that never moved, whose first change is news. Deviations beyond ``knee`` grow
+    with their logarithm in zscore and mahalanobis.
     """
 
-    members: tuple[str, ...] = ("zscore", "mahalanobis", "isolation_forest")
+    members: tuple[str, ...] = ("zscore", "mahalanobis", "isolation_forest", "extremes")
     agreement: int = 2
     correlation: float = 0.95
     keep_constant: bool = True
     variance_kept: float = 0.95
+    knee: float = 50.0
     trees: int = 100
     tree_rows: int = 256
     seed: int = 1
@@ -65,7 +67,7 @@ class EpisodeSettings:
     no episode is opened for ``settle_rows`` rows: starting costs the host a second or two of CPU, which is our own doing.
     """
 
-    risk: float = 1e-4
+    risk: float = 1e-3
     raise_at: float = 1.0
     clear_at: float = 0.7
     raise_windows: int = 4

@@ -24,7 +24,7 @@ from hwsonde_detector.config.values import (
 )
 from hwsonde_detector.types import Subsystem
 
-MEMBERS = ("zscore", "mahalanobis", "isolation_forest")
+MEMBERS = ("zscore", "mahalanobis", "isolation_forest", "extremes")
 SECOND = 1000
 HOUR = 3600 * SECOND
 
@@ -196,6 +196,10 @@ class Detectors(Section):
     )
     variance_kept: Annotated[float, Real(0.1, 1)] = Field(
         default=_DETECTORS.variance_kept, description="Share of variance in the subspace of `mahalanobis`."
+    )
+    knee: Annotated[float, Real(1, 1e9)] = Field(
+        default=_DETECTORS.knee,
+        description="Deviations beyond this grow with their logarithm in `zscore`, `mahalanobis`.",
     )
     trees: Annotated[int, Whole(1, 2000)] = Field(default=_DETECTORS.trees, description="Trees of `isolation_forest`.")
     tree_rows: Annotated[int, Whole(2, 100_000)] = Field(

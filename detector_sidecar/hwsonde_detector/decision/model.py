@@ -14,6 +14,7 @@ from hwsonde_detector.decision.fusion import k_of_n
 from hwsonde_detector.decision.scaling import Scale, fit_scale
 from hwsonde_detector.detectors.base import Detector
 from hwsonde_detector.detectors.table import make
+from hwsonde_detector.detectors.tails import ColumnTails, fit_columns
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.pruning import prune
 from hwsonde_detector.signals.windows import full_windows, window_features
@@ -36,10 +37,8 @@ class EntityModel:
         Indices of the k channels that the detectors see, after pruning.
     detectors, tails
         One of each a member, by name.
-    usual
-        float64 (2, c): the 98th percentile of a healthy window's |mean| and deviation, by channel, in spreads.
-    excess
-        float64 (2, c): the mean excess over it.
+    shape
+        Tails of a healthy window's mean and deviation, by channel: 2 c columns.
     fitted_ms
         Time of the last row that was learned.
     rows
@@ -51,8 +50,7 @@ class EntityModel:
     kept: NDArray[np.int64]
     detectors: Mapping[str, Detector]
     tails: Mapping[str, Tail]
-    usual: Floats
-    excess: Floats
+    shape: ColumnTails
     fitted_ms: int
     rows: int
 
@@ -90,10 +88,10 @@ class Judgement:
 
 # A window is judged only if at least this share of what the model saw is known.
 _MIN_COVERAGE = 0.5
-# The linear part of a channel's tail ends here: p of 0.02.
-KNEE = 1.7
-_LOG10_E = 0.4343
-_LINEAR_END = 6.0
+# What a channel's evidence is made of: where it is, and how restless.
+_SHAPE = ("mean", "deviation")
+# Smallest usual distance of a window's mean and deviation, in spreads.
+_SHAPE_FLOOR = 1.0
 
 
 def fit_model(
@@ -118,12 +116,12 @@ def fit_model(
     for name in settings.detectors.members:
 
         def factory(name: str = name) -> Detector:
-            return make(name, settings.detectors)
+            return make(name, settings.detectors, len(settings.window.features))
 
         tails[name] = fit_tail(cross_fit(factory, features, folds=_FOLDS, gap=width))
         detectors[name] = factory().fit(features)
-    usual, excess = _channel_tails(moved, width, full)
-    return EntityModel(channels, scale, kept, detectors, tails, usual, excess, int(times[-1]), len(times))
+    shape = fit_columns(window_features(moved, width, _SHAPE)[full], _SHAPE_FLOOR)
+    return EntityModel(channels, scale, kept, detectors, tails, shape, int(times[-1]), len(times))
 
 
 def judge(model: EntityModel, values: Floats, times: Times, interval_ms: int, settings: Settings) -> Judgement:
@@ -144,12 +142,9 @@ def judge(model: EntityModel, values: Floats, times: Times, interval_ms: int, se
     members = calibrated(surprises, settings.episodes.risk)
     fused = k_of_n(members, settings.detectors.agreement)
     fused = np.where(coverage >= _MIN_COVERAGE, fused, np.nan)
-    shape = window_features(moved, width, ("mean", "deviation"))[full]
-    means, deviations = shape[:, 0::2], shape[:, 1::2]
-    channel_surprise = np.maximum(
-        _channel_surprise(np.abs(means), model.usual[0], model.excess[0]),
-        _channel_surprise(deviations, model.usual[1], model.excess[1]),
-    )
+    shape = window_features(moved, width, _SHAPE)[full]
+    means = shape[:, 0 :: len(_SHAPE)]
+    channel_surprise = model.shape.surprise(shape).reshape(len(shape), len(model.channels), len(_SHAPE)).max(axis=2)
     outside = np.nan_to_num(np.abs(moved[ends])) > model.scale.band
     return Judgement(ends, fused, members, channel_surprise, coverage, means, outside)
 
@@ -166,34 +161,11 @@ def _kept(moved: Floats, channels: tuple[Channel, ...], settings: Settings) -> N
     return np.array(sorted(kept), np.int64)
 
 
-def _channel_tails(moved: Floats, width: int, full: Mask) -> tuple[Floats, Floats]:
-    shape = window_features(moved, width, ("mean", "deviation"))[full]
-    usual = np.zeros((2, moved.shape[1]))
-    excess = np.zeros((2, moved.shape[1]))
-    for part, feature in enumerate((np.abs(shape[:, 0::2]), shape[:, 1::2])):
-        values = np.nan_to_num(feature, posinf=0.0)
-        bound = np.percentile(values, 98.0, axis=0) if len(values) else np.zeros(values.shape[1])
-        over = np.where(values > bound, values - bound, 0.0)
-        count = np.maximum((values > bound).sum(axis=0), 1)
-        # Floors of one spread and a third of one: a channel that never moved in training still needs a deviation that matters.
-        usual[part] = np.maximum(bound, 1.0)
-        excess[part] = np.maximum(over.sum(axis=0) / count, usual[part] / 3.0)
-    return usual, excess
-
-
-def _channel_surprise(values: Floats, usual: Floats, excess: Floats) -> Floats:
-    """Give -log10 p of |values| (n, c): linear up to the usual, exponential beyond, logarithmic above 6 decades; NaN gives 0."""
-    values = np.nan_to_num(values, posinf=1e12)
-    tail = np.where(values <= usual, KNEE * values / usual, KNEE + _LOG10_E * (values - usual) / excess)
-    high = np.maximum(tail, _LINEAR_END)
-    return np.where(tail > _LINEAR_END, _LINEAR_END * (1.0 + np.log(high / _LINEAR_END)), tail)
-
-
 def model_arrays(model: EntityModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Document and arrays that `restore_model` takes back."""
     arrays: dict[str, NDArray[Any]] = {
         "centre": model.scale.centre, "spread": model.scale.spread, "band": model.scale.band,
-        "kept": model.kept, "usual": model.usual, "excess": model.excess,
+        "kept": model.kept, "shape": model.shape.array(),
     }  # fmt: skip
     for name, detector in model.detectors.items():
         arrays |= {f"detector.{name}.{key}": value for key, value in detector.arrays().items()}
@@ -207,13 +179,14 @@ def restore_model(
     """Rebuild a model from `model_arrays`; raises KeyError or ValueError when something is missing."""
     detectors: dict[str, Detector] = {}
     tails: dict[str, Tail] = {}
+    group = len(settings.window.features)
     for name in document["members"]:
-        detectors[name] = make(name, settings.detectors).restore(_part(arrays, f"detector.{name}."))
+        detectors[name] = make(name, settings.detectors, group).restore(_part(arrays, f"detector.{name}."))
         tails[name] = Tail.restore(_part(arrays, f"tail.{name}."))
     scale = Scale(arrays["centre"], arrays["spread"], arrays["band"])
-    return EntityModel(
-        channels, scale, arrays["kept"], detectors, tails, arrays["usual"], arrays["excess"], int(document["fitted_ms"]), int(document["rows"])
-    )  # fmt: skip
+    shape = ColumnTails.of(arrays["shape"])
+    fitted, rows = int(document["fitted_ms"]), int(document["rows"])
+    return EntityModel(channels, scale, arrays["kept"], detectors, tails, shape, fitted, rows)
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hwsonde_detector.decision.model import KNEE, EntityModel
+from hwsonde_detector.decision.model import EntityModel
 from hwsonde_detector.decision.scaling import untransform
+from hwsonde_detector.detectors.tails import KNEE
 from hwsonde_detector.signals.windows import transform
 from hwsonde_detector.types import Channel, Contribution, Device, Floats, Subsystem
 

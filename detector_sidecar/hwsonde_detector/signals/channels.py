@@ -29,7 +29,7 @@ from hwsonde_detector.types import Channel, Entity, Floats, Frame, SampleBatch, 
 
 _JOIN_INTERVALS = 1.5
 # A primary that is silent for longer than this (or five intervals) while others are not gives way.
-_PRIMARY_SILENCE_MS = 60_000
+_PRIMARY_SILENCE_MS = 10_000
 _PRIMARY_SILENCE_INTERVALS = 5
 # Rows of a target that wait for the primary's next scrape; more than this only while the primary is silent.
 _WAITING_ROWS = 64

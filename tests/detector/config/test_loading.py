@@ -55,16 +55,16 @@ entity_labels: [node]
 subsystems: [cpu, memory]
 window: {rows: 4, step: 2, features: [mean]}
 learning: {first_rows: 20, calibrated_rows: 30, memory_rows: 40, refit_growth: 0.1, refit_rows: 5, frozen_rows: 6}
-detectors: {members: [zscore], agreement: 1, correlation: 0.5, keep_constant: false, variance_kept: 0.9, trees: 7, tree_rows: 8, seed: 9}
-episodes: {risk: 1e-3, raise_at: 2, clear_at: 0.5, raise_windows: 1, raise_of: 2, clear_windows: 3, settle_rows: 4, gone_after: 90s}
+detectors: {members: [zscore], agreement: 1, correlation: 0.5, keep_constant: false, variance_kept: 0.9, knee: 6, trees: 7, tree_rows: 8, seed: 9}
+episodes: {risk: 1e-4, raise_at: 2, clear_at: 0.5, raise_windows: 1, raise_of: 2, clear_windows: 3, settle_rows: 4, gone_after: 90s}
 """
     found = parse_config(text, "f.yaml").settings()
     assert found == s.Settings(
         ("node",),
         s.WindowSettings(4, 2, ("mean",)),
         s.LearningSettings(20, 30, 40, 0.1, 5, 6),
-        s.DetectorSettings(("zscore",), 1, 0.5, False, 0.9, 7, 8, 9),
-        s.EpisodeSettings(1e-3, 2.0, 0.5, 1, 2, 3, 4, 90_000),
+        s.DetectorSettings(("zscore",), 1, 0.5, False, 0.9, 6.0, 7, 8, 9),
+        s.EpisodeSettings(1e-4, 2.0, 0.5, 1, 2, 3, 4, 90_000),
         found.subsystems,
     )
     assert found.subsystems == ("cpu", "memory")

@@ -47,7 +47,9 @@ def test_every_shipped_member_is_in_the_table() -> None:
 
 
 def test_an_unknown_name_is_refused_with_what_is_allowed() -> None:
-    with pytest.raises(ConfigError, match="'zscorr' is not known; allowed: zscore, mahalanobis, isolation_forest"):
+    with pytest.raises(
+        ConfigError, match="'zscorr' is not known; allowed: zscore, mahalanobis, isolation_forest, extremes"
+    ):
         make("zscorr", SETTINGS)
 
 
