@@ -13,6 +13,7 @@ from alert_rules import paging
 from alert_rules.generate import files, main
 from alert_rules.rules import Links, Rule, groups
 from alert_rules.timing import FAST, FLEET, PROFILES, duration
+from hwsonde_detector.telemetry import COUNTED
 from tests.grafana.known import series
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,6 +107,18 @@ def test_every_alert_has_a_runbook(name: str) -> None:
 
 def test_every_runbook_has_an_alert() -> None:
     assert sorted(path.stem for path in RUNBOOKS.glob("*.md") if path.stem != "README") == names()
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_runbook_names_series_and_reasons_that_exist(name: str) -> None:
+    reasons = {family.name: set(family.known) for family in COUNTED if family.labels == ("reason",)}
+    for line in (RUNBOOKS / f"{name}.md").read_text(encoding="utf-8").splitlines():
+        named = set(re.findall(r"\bhwsonde_(?:detector|exporter)_\w+|\bhwsonde_anomaly\w+", line))
+        assert named <= series().keys(), f"neither program gives {named - series().keys()}"
+        if "`reason`" in line:
+            known = set().union(*(reasons.get(one, set()) for one in named))
+            words = set(re.findall(r"`([a-z_]+)`", line)) - named - {"reason"}
+            assert words <= known, f"no such reason: {words - known}"
 
 
 def test_every_alert_has_a_case_that_pins_its_words() -> None:
