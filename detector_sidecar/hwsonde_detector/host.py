@@ -51,7 +51,8 @@ class HostState:
 
     ``first`` is the very first row, while the interval is not known; ``recent`` holds the newest rows, learned or not; ``strengths`` the
     evidence of the windows that led to an episode; ``heard_ms`` is the time of the last tick that brought samples, ``rows_heard``
-    how many rows came since the start; ``fresh`` is True until the first rows after a start of the detector.
+    how many rows came since the start, ``rows_since_window`` how many since the last window; ``absent`` says that it has been silent
+    for so long that its series are gone; ``fresh`` is True until the first rows after a start of the detector.
     """
 
     entity: Entity
@@ -70,6 +71,8 @@ class HostState:
     last_row_ms: int | None = None
     heard_ms: int | None = None
     rows_heard: int = 0
+    rows_since_window: int = 0
+    absent: bool = False
     fresh: bool = True
     skipped: dict[str, int] = field(default_factory=dict)
 
@@ -90,7 +93,7 @@ def observe(
     host.interval_ms = _interval(host, news.interval_ms, len(news.frame.times))
     for reason, count in (("reset", news.resets), ("impossible", news.rejected)):
         _skip(host, reason, count)
-    frame = _unseen(host, news.frame)
+    frame = _unseen(host, news.frame, settings.window.rows)
     if host.interval_ms is None:
         # The first scrape alone does not tell how often to expect one; its row waits for the second.
         host.first, frame = frame, Frame(frame.entity, frame.channels, frame.times[:0], frame.values[:0])
@@ -122,7 +125,7 @@ def _take(
     if host.model is not None:
         judged = _judge(host.model, joined, len(block.times), interval_ms, settings)
         refused = _decide(host, host.model, judged, settings, scores, events)
-    host.recent = _newest(joined)
+    host.recent = _newest(joined, settings.window.rows)
     host.last_row_ms = int(block.times[-1])
     accepted = ~refused
     host.memory.append(
@@ -174,16 +177,26 @@ def _decide(
     refused = np.zeros(judged.new, np.bool_)
     begin = len(judged.times) - judged.new
     for row in range(begin, len(judged.times)):
-        window = judged.window.get(row)
-        fused = float(judged.judgement.fused[window]) if window is not None else float("nan")
-        if window is None or np.isnan(fused):
-            _skip(host, "not_full" if window is None else "coverage", 1)
-        else:
-            score = _score(
-                host.entity, int(judged.times[row]), judged, window, model, judged.values[row], calibrated=calibrated
-            )
-            scores.append(score)
-            events += _episode(host, model, score, judged, window, row, settings)
+        host.rows_since_window += 1
+        fused = float("nan")
+        if host.rows_since_window >= settings.window.step:
+            host.rows_since_window = 0
+            window = judged.window.get(row)
+            fused = float(judged.judgement.fused[window]) if window is not None else fused
+            if window is None or np.isnan(fused):
+                _skip(host, "not_full" if window is None else "coverage", 1)
+            else:
+                score = _score(
+                    host.entity,
+                    int(judged.times[row]),
+                    judged,
+                    window,
+                    model,
+                    judged.values[row],
+                    calibrated=calibrated,
+                )
+                scores.append(score)
+                events += _episode(host, model, score, judged, window, row, settings)
         unhealthy = host.persistence.open or fused >= settings.episodes.raise_at
         host.progress.refused = host.progress.refused + 1 if unhealthy else 0
         # A shift that lasts is the new normal, whatever it was called before.
@@ -313,19 +326,20 @@ def _settle(host: HostState, frame: Frame, interval_ms: int, settings: Settings,
         host.persistence.settle(int(frame.times[gaps[-1]]) + patience)
 
 
-def _unseen(host: HostState, frame: Frame) -> Frame:
+def _unseen(host: HostState, frame: Frame, width: int) -> Frame:
     """Rows after the last one taken; rows read again after a restart only fill up what windows need."""
     if host.last_row_ms is None or not len(frame.times):
         return frame
     seen = frame.times <= host.last_row_ms
     if seen.any():
         again = Frame(frame.entity, frame.channels, frame.times[seen], frame.values[seen])
-        host.recent = _newest(_joined(host.recent, again))
+        host.recent = _newest(_joined(host.recent, again), width)
     return Frame(frame.entity, frame.channels, frame.times[~seen], frame.values[~seen])
 
 
-def _newest(frame: Frame) -> Frame:
-    return Frame(frame.entity, frame.channels, frame.times[-_RECENT_ROWS:], frame.values[-_RECENT_ROWS:])
+def _newest(frame: Frame, width: int) -> Frame:
+    kept = max(_RECENT_ROWS, width)
+    return Frame(frame.entity, frame.channels, frame.times[-kept:], frame.values[-kept:])
 
 
 def _joined(recent: Frame | None, block: Frame) -> Frame:

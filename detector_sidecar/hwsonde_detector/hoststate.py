@@ -34,7 +34,7 @@ def snapshot_host(host: HostState) -> tuple[dict[str, Any], dict[str, NDArray[An
         },
         "onset_ms": host.onset_ms,
         "told_peak": host.told_peak,
-        "episode": _episode(host.episode) if host.episode is not None else None,
+        "episode": episode_document(host.episode) if host.episode is not None else None,
         "model": None,
     }  # fmt: skip
     if host.model is not None:
@@ -44,8 +44,13 @@ def snapshot_host(host: HostState) -> tuple[dict[str, Any], dict[str, NDArray[An
     return document, arrays
 
 
-def restore_host(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], settings: Settings) -> HostState:
-    """Rebuild one host; raises KeyError, ValueError or TypeError when something is missing or of another shape."""
+def restore_host(
+    document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], settings: Settings, *, same_settings: bool
+) -> HostState:
+    """Rebuild one host; raises KeyError, ValueError or TypeError when something is missing or of another shape.
+
+    With other settings than those that shaped the model only the memory comes back, and is learned again at the next row.
+    """
     channels = tuple(_read_channel(part) for part in document["channels"])
     memory = Memory(
         channels, np.asarray(arrays["memory.times"], np.int64), np.asarray(arrays["memory.values"], np.float32)
@@ -53,7 +58,7 @@ def restore_host(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     if memory.values.shape != (len(memory.times), len(channels)):
         raise ValueError("memory does not match its channels")
     model = None
-    if (part := document["model"]) is not None and set(part["members"]) == set(settings.detectors.members):
+    if (part := document["model"]) is not None and same_settings:
         own = {key.removeprefix("model."): value for key, value in arrays.items() if key.startswith("model.")}
         model = restore_model(part, own, tuple(_read_channel(channel) for channel in part["channels"]), settings)
     progress = Progress(**document["progress"])
@@ -77,7 +82,7 @@ def restore_host(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
         ),
         onset_ms=document["onset_ms"],
         told_peak=float(document["told_peak"]),
-        episode=_read_episode(episode) if episode is not None else None,
+        episode=read_episode(episode) if episode is not None else None,
         interval_ms=document["interval_ms"],
         last_row_ms=document["last_row_ms"],
     )
@@ -97,7 +102,8 @@ def _read_channel(part: Mapping[str, Any]) -> Channel:
     return Channel(**known)
 
 
-def _episode(episode: Episode) -> dict[str, Any]:
+def episode_document(episode: Episode) -> dict[str, Any]:
+    """Give an episode as a JSON document."""
     return {
         **asdict(episode),
         "entity": [list(pair) for pair in episode.entity.labels],
@@ -105,7 +111,8 @@ def _episode(episode: Episode) -> dict[str, Any]:
     }
 
 
-def _read_episode(part: Mapping[str, Any]) -> Episode:
+def read_episode(part: Mapping[str, Any]) -> Episode:
+    """Take back what `episode_document` gave; raises KeyError, ValueError or TypeError when something is missing."""
     return Episode(
         **{
             **part,

@@ -282,7 +282,10 @@ class Learning:
 
 @dataclass(frozen=True, slots=True)
 class EntityReport:
-    """What one step says of one entity."""
+    """What one step says of one entity.
+
+    ``named_by_instance`` says that the host's label is missing and the host part of ``instance`` serves for it.
+    """
 
     entity: Entity
     scores: tuple[Score, ...]
@@ -290,6 +293,7 @@ class EntityReport:
     interval_ms: int | None
     open_episodes: tuple[Episode, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
+    named_by_instance: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from numpy.typing import NDArray
 
 from hwsonde_detector.host import HostState, observe
 from hwsonde_detector.hoststate import restore_host, snapshot_host
-from hwsonde_detector.settings import Settings
+from hwsonde_detector.settings import EpisodeSettings, Settings
 from hwsonde_detector.signals.channels import ChannelState
-from hwsonde_detector.signals.entities import Split, plan_split
+from hwsonde_detector.signals.entities import Split, entity_from_instance, plan_split
 from hwsonde_detector.signals.profiles import Profile
 from hwsonde_detector.types import Entity, EntityReport, EpisodeEvent, Outputs, SampleBatch
 
@@ -33,16 +35,28 @@ class Plan:
         object.__setattr__(self, "profiles", limited)
 
 
+# A host that is silent for so long is forgotten, models and all.
+FORGET_MS = 30 * 86_400_000
+
+
 @dataclass(slots=True)
 class WorkerState:
-    """Everything known of every host, and how the last batch's series fell into hosts."""
+    """Everything known of every host.
+
+    ``split`` says how the last batch's series fell into hosts, ``unnamed`` which of them lack the host's label; ``plan`` is that of the last step.
+    """
 
     hosts: dict[Entity, HostState] = field(default_factory=dict)
     split: Split | None = None
+    unnamed: frozenset[Entity] = frozenset()
+    plan: Plan | None = None
 
 
 def step(state: WorkerState, batch: SampleBatch, now_ms: int, plan: Plan) -> tuple[WorkerState, Outputs]:
     """Take the samples of one tick.
+
+    A host that has been silent for long is told as gone once, its episode closed; its models stay, so that a host or a Prometheus
+    that was away for a night is judged at once when it is back.
 
     Parameters
     ----------
@@ -58,18 +72,27 @@ def step(state: WorkerState, batch: SampleBatch, now_ms: int, plan: Plan) -> tup
     reports: list[EntityReport] = []
     events: list[EpisodeEvent] = []
     gone: list[Entity] = []
-    if state.split is None or not state.split.fits(batch, plan.settings.entity_labels):
-        state.split = plan_split(batch.series, plan.settings.entity_labels)
+    labels = plan.settings.entity_labels
+    if state.split is None or not state.split.fits(batch, labels):
+        state.split = plan_split(batch.series, labels)
+        state.unnamed = frozenset(
+            entity for entity, _, own in state.split.parts if entity_from_instance(own[0], labels)
+        )
+    state.plan = plan
     parts = state.split.apply(batch)
     for entity in sorted(parts.keys() | state.hosts.keys()):
         host = state.hosts.setdefault(entity, HostState(entity, ChannelState(entity)))
         report, happened = observe(host, parts.get(entity, SampleBatch.empty()), now_ms, plan.settings, plan.profiles)
         events += happened
-        if report is None:
-            del state.hosts[entity]
+        if report is not None:
+            host.absent = False
+            reports.append(replace(report, named_by_instance=entity in state.unnamed))
+            continue
+        if not host.absent:
+            host.absent = True
             gone.append(entity)
-        else:
-            reports.append(report)
+        if host.last_row_ms is None or now_ms - (host.heard_ms or now_ms) > FORGET_MS:
+            del state.hosts[entity]
     return state, Outputs(tuple(reports), tuple(events), tuple(gone))
 
 
@@ -78,9 +101,23 @@ def last_row_ms(state: WorkerState) -> int | None:
     return max((host.last_row_ms for host in state.hosts.values() if host.last_row_ms is not None), default=None)
 
 
+def fingerprints(plan: Plan) -> dict[str, str]:
+    """Digest of what shapes rows (profiles) and of what shapes models (settings): a state made by others must not be trusted.
+
+    Rules of episodes shape neither, apart from the risk that scores are divided by.
+    """
+    shaping = replace(plan.settings, episodes=EpisodeSettings(risk=plan.settings.episodes.risk))
+    return {"profiles": _digest([asdict(profile) for profile in plan.profiles]), "settings": _digest(asdict(shaping))}
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, default=lambda pattern: pattern.pattern)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def snapshot(state: WorkerState) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Document and arrays for the state on disk."""
-    document: dict[str, Any] = {"hosts": []}
+    document: dict[str, Any] = {"hosts": [], "made_by": fingerprints(state.plan) if state.plan is not None else {}}
     arrays: dict[str, NDArray[Any]] = {}
     for index, entity in enumerate(sorted(state.hosts)):
         part, own = snapshot_host(state.hosts[entity])
@@ -92,15 +129,22 @@ def snapshot(state: WorkerState) -> tuple[dict[str, Any], dict[str, NDArray[Any]
 def restore(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plan: Plan) -> WorkerState:
     """Rebuild the state from `snapshot`.
 
+    Rows that other profiles made are not used at all; models that other settings made are made anew from the kept rows.
+
     Raises
     ------
     KeyError, ValueError, TypeError
         If something is missing or of another shape; the caller starts cold.
     """
-    state = WorkerState()
+    state = WorkerState(plan=plan)
+    ours = fingerprints(plan)
+    theirs = document["made_by"]
+    if theirs.get("profiles") != ours["profiles"]:
+        return state
+    same = theirs.get("settings") == ours["settings"]
     for index, part in enumerate(document["hosts"]):
         prefix = f"{index}/"
         own = {key[len(prefix) :]: value for key, value in arrays.items() if key.startswith(prefix)}
-        host = restore_host(part, own, plan.settings)
+        host = restore_host(part, own, plan.settings, same_settings=same)
         state.hosts[host.entity] = host
     return state

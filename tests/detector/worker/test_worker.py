@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hwsonde_detector.hoststate import restore_host
-from hwsonde_detector.settings import LearningSettings
+from hwsonde_detector.settings import LearningSettings, WindowSettings
 from hwsonde_detector.types import Phase, SampleBatch, Subsystem
-from hwsonde_detector.worker import Plan, WorkerState, last_row_ms, restore, snapshot, step
+from hwsonde_detector.worker import FORGET_MS, Plan, WorkerState, last_row_ms, restore, snapshot, step
 from tests.detector.worker.hosts import (
     CHANNELS,
     ENTITY,
@@ -201,8 +201,76 @@ def test_silent_host_goes_away_and_closes_its_episode() -> None:
     state, output = step(state, SampleBatch.empty(), START_MS + 700_000, PLAN)
     assert output.gone == (ENTITY,)
     assert [event.phase for event in output.events] == [Phase.CLOSED]
-    assert not state.hosts
     assert step(state, SampleBatch.empty(), START_MS + 701_000, PLAN)[1].gone == ()
+    assert state.hosts, "its models stay"
+    step(state, SampleBatch.empty(), START_MS + FORGET_MS + 701_000, PLAN)
+    assert not state.hosts
+
+
+@pytest.mark.parametrize("minutes", [6, 30, 720])
+def test_models_outlive_a_long_silence(minutes: int) -> None:
+    state, _ = play(batches(rates(200)))
+    away = minutes * 60_000
+    state = restore(*snapshot(state), PLAN)
+    # The service catches up in stretches of ten minutes, most of them empty.
+    for now in range(START_MS + 200_000, START_MS + 200_000 + away, 600_000):
+        state, _ = step(state, SampleBatch.empty(), now, PLAN)
+    back = [
+        (replace(batch, times=batch.times + 200_000 + away), now + 200_000 + away) for batch, now in batches(rates(60))
+    ]
+    state, outputs = play(back, state=state)
+    got = scores(outputs)
+    assert all(score.calibrated for score in got)
+    assert len(got) > 50
+    assert second_of(got[0].end_ms) - 200 - away // 1000 <= 5
+    assert not events(outputs)
+
+
+def test_models_of_other_settings_are_made_anew_from_the_kept_rows() -> None:
+    ticks = batches(rates(220))
+    state, _ = play(ticks[:200])
+    document, arrays = snapshot(state)
+    other = Plan(replace(SETTINGS, window=WindowSettings(features=("mean", "deviation"))), (PROFILE,))
+    state, outputs = play(ticks[190:], other, restore(document, arrays, other))
+    assert len(scores(outputs)) >= 18
+    assert all(score.calibrated for score in scores(outputs))
+    assert len(state.hosts[ENTITY].memory.times) > 200
+    changed = Plan(SETTINGS, (replace(PROFILE, rules=PROFILE.rules[:-1]),))
+    assert not restore(document, arrays, changed).hosts
+    quieter = Plan(replace(SETTINGS, episodes=replace(SETTINGS.episodes, raise_windows=2)), (PROFILE,))
+    assert restore(document, arrays, quieter).hosts[ENTITY].model is not None
+
+
+@pytest.mark.parametrize("width", [1, 5, 75])
+def test_windows_of_any_width_are_judged_live(width: int) -> None:
+    plan = Plan(replace(SETTINGS, window=WindowSettings(rows=width)), (PROFILE,))
+    _, outputs = play(batches(rates(260)), plan)
+    assert len(scores(outputs)) > 260 - max(40, width) - 10
+
+
+def test_a_step_spreads_windows() -> None:
+    plan = Plan(replace(SETTINGS, window=WindowSettings(step=4)), (PROFILE,))
+    _, outputs = play(batches(rates(200)), plan)
+    ends = [second_of(score.end_ms) for score in scores(outputs)]
+    assert set(np.diff(ends)) == {4}
+
+
+def test_a_host_without_its_label_says_so() -> None:
+    made = batches(rates(5))
+    bare = [
+        (
+            replace(
+                batch,
+                series=tuple(
+                    replace(one, labels=tuple(pair for pair in one.labels if pair[0] != "node")) for one in batch.series
+                ),
+            ),
+            now,
+        )
+        for batch, now in made
+    ]
+    assert [report.named_by_instance for output in play(bare)[1] for report in output.reports][-1] is True
+    assert [report.named_by_instance for output in play(made)[1] for report in output.reports][-1] is False
 
 
 def test_missing_half_of_the_channels_is_not_judged() -> None:
@@ -277,7 +345,10 @@ def test_damaged_state_is_refused() -> None:
             restore(document, {name: value for name, value in arrays.items() if name != key}, PLAN)
     with pytest.raises(ValueError, match="memory"):
         restore_host(
-            document["hosts"][0], {"memory.times": np.zeros(3, np.int64), "memory.values": np.zeros((2, 1))}, SETTINGS
+            document["hosts"][0],
+            {"memory.times": np.zeros(3, np.int64), "memory.values": np.zeros((2, 1))},
+            SETTINGS,
+            same_settings=True,
         )
 
 
