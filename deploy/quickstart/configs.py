@@ -52,12 +52,11 @@ def prometheus(options: Options) -> dict[str, Any]:
 
 def detector(options: Options) -> dict[str, Any]:
     """Read this Prometheus, keep the state under the data directory, serve the page on loopback."""
-    page = url(options.ports.detector)
     return merged(
         {
             "source": {"url": url(options.ports.prometheus), "selector": f'job="{EXPORTER_JOB}"'},
             "state": {"dir": str(options.state)},
-            "web": {"listen": f"{LOOPBACK}:{options.ports.detector}", "external_url": page},
+            "web": {"listen": f"{LOOPBACK}:{options.ports.detector}"},
             "links": {"prometheus": url(options.ports.prometheus), "alertmanager": url(options.ports.alertmanager)},
         },
         options.detector,

@@ -16,6 +16,7 @@ from hwsonde_detector.explain.titles import identity, title
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.channels import ChannelState, advance
 from hwsonde_detector.signals.profiles import Profile
+from hwsonde_detector.signals.targets import GAP_INTERVALS
 from hwsonde_detector.types import (
     Entity,
     EntityReport,
@@ -35,8 +36,6 @@ from hwsonde_detector.types import (
 TOP_CHANNELS = 10
 # Rows kept beside the newest ones: enough for a window to go on, and to look back for the onset of a deviation.
 _RECENT_ROWS = 60
-# Two missed scrapes hide what happened; one does not.
-_GAP_INTERVALS = 2.5
 # After a start the kept interval counts until so many rows have been seen.
 _ROWS_FOR_INTERVAL = 10
 # The newest row counts as deviating when half of the loudest channels are still outside of their bands.
@@ -321,7 +320,7 @@ def _settle(host: HostState, frame: Frame, interval_ms: int, settings: Settings,
         host.fresh = False
     before = frame.times[:1] if host.last_row_ms is None else np.array([host.last_row_ms])
     steps = np.diff(np.concatenate([before, frame.times]))
-    gaps = np.flatnonzero(steps > _GAP_INTERVALS * interval_ms)
+    gaps = np.flatnonzero(steps > GAP_INTERVALS * interval_ms)
     if len(gaps):
         host.persistence.settle(int(frame.times[gaps[-1]]) + patience)
 

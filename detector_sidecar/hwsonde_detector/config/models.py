@@ -126,7 +126,7 @@ class Source(Section):
     )
     max_range: Annotated[int, Span(5 * SECOND, 24 * HOUR)] = Field(
         default=600 * SECOND,
-        description="The longest stretch that a live read asks for; what was missed before is read as history.",
+        description="The longest stretch that one read asks for; what was missed is caught up in such parts.",
     )
     max_answer: Annotated[int, Size(2**16, 2**32)] = Field(default=2**28, description="A larger answer is refused.")
     history: Annotated[int, Span(0, 30 * 24 * HOUR)] = Field(
@@ -266,9 +266,6 @@ class Web(Section):
     listen: Annotated[ListenAddress, Listen()] = Field(
         default=ListenAddress("0.0.0.0", 9881),  # noqa: S104 - as the exporter does, and documented
         description="Address to listen on.",
-    )
-    external_url: Annotated[str, Url()] | None = Field(
-        default=None, description="Address of the page as operators reach it, for links."
     )
 
 

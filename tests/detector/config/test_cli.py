@@ -117,7 +117,7 @@ def test_capture_then_replay(capsys, tmp_path):
             main(["capture", "--out", str(path), "--for", "200ms", "--every", "50ms", "--source.url", server.url]) == 0
         )
     assert "reads with 0 samples, 0 reads failed" in capsys.readouterr().out
-    assert len(list(ArchiveSource(path).ticks())) == len(server.asked) >= 2
+    assert len(list(ArchiveSource(path).records())) == len(server.asked) >= 2
     assert main(["replay", str(path)]) == 0
     assert capsys.readouterr().out == ""
 

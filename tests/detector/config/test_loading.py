@@ -254,7 +254,7 @@ def test_the_tree_equals_yamls_own(value):
 def test_the_example_loads_and_is_not_only_defaults(monkeypatch):
     config = load_config(ROOT / "deploy/examples/detector.yaml")
     assert config != Config()
-    assert config.mode == "shadow"
+    assert config.mode == "live", "who follows the README gets pages"
     assert "Bearer" not in repr(source_options(config))
 
 
