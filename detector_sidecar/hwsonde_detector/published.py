@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from hwsonde_detector.telemetry import Sample
 from hwsonde_detector.types import Entity, Episode, Learning, Score
 
+# A window that ended longer ago than this many holds speaks of the past.
+_CURRENT_HOLDS = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -78,6 +81,8 @@ class Published:
         Newest sample of any series; None before the first.
     catching_up
         True while stretches of the past are read.
+    source_now_ms
+        What time it was at ``taken`` by the clock that stamps the samples; None where only our own clock can tell.
     links
         Names and addresses of other programs, as an operator's browser reaches them.
     reload_ok, reloaded_ms
@@ -95,9 +100,22 @@ class Published:
     own: tuple[Sample, ...] = ()
     last_sample_ms: int | None = None
     catching_up: bool = False
+    source_now_ms: int | None = None
     links: tuple[tuple[str, str], ...] = ()
     reload_ok: bool = True
     reloaded_ms: int = 0
+
+    def speaks_of_now(self, host: PublishedHost, monotonic: float, now_ms: int) -> bool:
+        """Whether the newest window of a host is of the present, so that its score and its open episode may be told as such.
+
+        What is read belatedly arrives now and yet is over. Age is measured by the source's clock where its samples come in step with time,
+        so that a clock which differs from ours withdraws nothing.
+        """
+        if self.catching_up or not host.recent:
+            return False
+        if self.source_now_ms is not None:
+            now_ms = self.source_now_ms + round((monotonic - self.taken) * 1000)
+        return now_ms - host.recent[-1].score.end_ms <= _CURRENT_HOLDS * host.hold_s * 1000
 
 
 class Noticeboard:

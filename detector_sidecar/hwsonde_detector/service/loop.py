@@ -12,7 +12,7 @@ from hwsonde_detector.clock import Clock
 from hwsonde_detector.errors import SourceError, StateError
 from hwsonde_detector.published import Noticeboard, Published, SourceState
 from hwsonde_detector.service.hosts import Hosts
-from hwsonde_detector.service.pace import Cursor, Pace, Timeline
+from hwsonde_detector.service.pace import Cursor, Pace, SourceClock, Timeline
 from hwsonde_detector.service.parts import Interruptible, Observer, Parts
 from hwsonde_detector.service.recall import read_episode, write_episode
 from hwsonde_detector.service.saving import Saver
@@ -63,6 +63,7 @@ class Loop:
         self._hosts = Hosts()
         self._pace = Pace(parts.fixed_ms)
         self._timeline = Timeline()
+        self._source_clock = SourceClock()
         self._source = Trouble("source", "answers again")
         self._defect = Trouble("step", "works again")
         self._answered = False
@@ -129,7 +130,7 @@ class Loop:
             log.info("catching up: the last %.0f s are read first", (now_ms - since_ms) / 1000)
         outputs = self._step(read, until_ms)
         self._cursor.advance(read.batch, since_ms, until_ms, behind=behind)
-        self._take(outputs, read.batch)
+        self._take(outputs, read.batch, behind=behind)
         if self._behind and not behind:
             log.info("caught up: %d windows scored so far", self.counters.value(telemetry.WINDOWS_SCORED))
         self._behind = behind
@@ -209,12 +210,17 @@ class Loop:
         self.counters.observe(telemetry.STEP_SECONDS, self._clock.monotonic() - began)
         return outputs
 
-    def _take(self, outputs: Outputs, batch: SampleBatch) -> None:
+    def _take(self, outputs: Outputs, batch: SampleBatch, *, behind: bool) -> None:
         monotonic = self._clock.monotonic()
         if batch.times.size:
             newest = int(batch.times.max())
             self._newest_ms = newest if self._newest_ms is None else max(self._newest_ms, newest)
             self._timeline.observe(newest, monotonic)
+            # A late scrape and a late tick may fall together.
+            tolerance = 2.0 * (self._pace.interval_ms + self._pace.tick_ms)
+            self._source_clock.observe(newest, monotonic, tolerance)
+        if behind:
+            self._source_clock.rest()
         self._hosts.take(outputs, monotonic, self._pace.tick_ms)
         for report in outputs.reports:
             self.counters.add(telemetry.WINDOWS_SCORED, len(report.scores))
@@ -262,6 +268,7 @@ class Loop:
             own=self.counters.samples(),
             last_sample_ms=self._newest_ms,
             catching_up=self._behind,
+            source_now_ms=self._source_clock.now_ms(self._clock.monotonic()),
             links=self.parts.links,
             reload_ok=self.reload_ok,
             reloaded_ms=self.reloaded_ms,

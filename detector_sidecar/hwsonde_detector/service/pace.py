@@ -159,3 +159,35 @@ class Timeline:
         """A sample of this time was read."""
         if self._newest_ms is None or newest_ms > self._newest_ms:
             self._newest_ms, self._newest_at = newest_ms, monotonic
+
+
+@dataclass(slots=True)
+class SourceClock:
+    """What time it is by the clock that stamps the samples, told from samples that come in step with time.
+
+    Two reads of the present whose newest samples are as far apart as the reads show that the source lives, and so how its clock differs from
+    ours. One read shows nothing: an old sample may be the last one of a source that fell silent.
+    """
+
+    _newest_ms: int | None = None
+    _newest_at: float = 0.0
+    _in_step: bool = False
+
+    def observe(self, newest_ms: int, monotonic: float, tolerance_ms: float) -> None:
+        """A read of the present brought this newest sample; ``tolerance_ms`` is how unevenly samples may come."""
+        if self._newest_ms is not None:
+            step = newest_ms - self._newest_ms
+            if step <= 0:
+                return
+            self._in_step = abs(step - (monotonic - self._newest_at) * 1000) <= tolerance_ms
+        self._newest_ms, self._newest_at = newest_ms, monotonic
+
+    def rest(self) -> None:
+        """Forget everything: the past is read now."""
+        self._newest_ms, self._in_step = None, False
+
+    def now_ms(self, monotonic: float) -> int | None:
+        """Time there, None where it is not known."""
+        if self._newest_ms is None or not self._in_step:
+            return None
+        return self._newest_ms + round((monotonic - self._newest_at) * 1000)

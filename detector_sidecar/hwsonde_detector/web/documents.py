@@ -21,7 +21,10 @@ _SPARK_MS = 300_000
 
 def hosts(published: Published, history: History, monotonic: float, now_ms: int) -> dict[str, Any]:
     """Answer of ``/api/v1/hosts``: the worst host first."""
-    rows = [_host_row(host, history.track(host.entity), monotonic, now_ms) for host in published.hosts]
+    rows = [
+        _host_row(host, _held(published, host, monotonic, now_ms), history.track(host.entity), now_ms)
+        for host in published.hosts
+    ]
     rows.sort(key=lambda row: (_RANK[row["state"]], -(row["score"] or 0.0), row["name"]))
     return {
         "now_ms": now_ms,
@@ -40,12 +43,12 @@ def host(published: Published, history: History, name: str, monotonic: float, no
         return None
     track = thin(history.track(found.entity))
     newest = found.recent[-1].score if found.recent else None
-    held = found.held(monotonic)
+    held = _held(published, found, monotonic, now_ms)
     top = newest.top if newest is not None else ()
     if not top and found.open_episodes:
         top = found.open_episodes[0].top
     return {
-        **_host_row(found, track, monotonic, now_ms),
+        **_host_row(found, held, track, now_ms),
         "now_ms": now_ms,
         "members": {key: number(value) for key, value in (held[-1].members.items() if held else ())},
         "history": {
@@ -120,8 +123,11 @@ def summary(rows: Sequence[dict[str, Any]], published: Published) -> str:
 _RANK = {"anomalous": 0, "silent": 1, "raised": 2, "learning": 3, "quiet": 4}
 
 
-def _host_row(known: PublishedHost, track: Track, monotonic: float, now_ms: int) -> dict[str, Any]:
-    held = known.held(monotonic)
+def _held(published: Published, known: PublishedHost, monotonic: float, now_ms: int) -> tuple[Score, ...]:
+    return known.held(monotonic) if published.speaks_of_now(known, monotonic, now_ms) else ()
+
+
+def _host_row(known: PublishedHost, held: Sequence[Score], track: Track, now_ms: int) -> dict[str, Any]:
     newest = known.recent[-1].score if known.recent else None
     worst = max((score.fused for score in held if math.isfinite(score.fused)), default=None)
     state = _state(known, held, newest, worst)
@@ -153,7 +159,7 @@ def _host_row(known: PublishedHost, track: Track, monotonic: float, now_ms: int)
 
 
 def _state(known: PublishedHost, held: Sequence[Score], newest: Score | None, worst: float | None) -> str:
-    if known.open_episodes:
+    if known.open_episodes and held:
         return "anomalous"
     if newest is None or not newest.calibrated:
         return "learning"

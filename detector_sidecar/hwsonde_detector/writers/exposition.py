@@ -47,7 +47,10 @@ CALIBRATED = _gauge(
     "hwsonde_anomaly_calibrated", "1 once enough was learned for scores to count; nothing pages before."
 )
 THRESHOLD = _gauge("hwsonde_anomaly_threshold", "What calibrated values are divided by to give the score.")
-COVERAGE = _gauge("hwsonde_anomaly_coverage_ratio", "Share of the known channels that the newest window really judged.")
+COVERAGE = _gauge(
+    "hwsonde_anomaly_coverage_ratio",
+    "Share of the channels that the model looks at which the newest window really judged.",
+)
 ANOMALOUS = _gauge(
     "hwsonde_anomalous_channels_ratio", "Share of the judged channels that are outside of what was expected."
 )
@@ -112,7 +115,9 @@ def exposition(published: Published, monotonic: float, now_ms: int) -> bytes:
 def samples(published: Published, monotonic: float, now_ms: int) -> Iterator[Sample]:
     """Every sample, in no order that matters."""
     for host in published.hosts:
-        yield from _host_samples(host, monotonic, now_ms, shadow=published.shadow)
+        yield from _host_samples(host, now_ms)
+        if published.speaks_of_now(host, monotonic, now_ms):
+            yield from _present_samples(host, monotonic, shadow=published.shadow)
     yield Sample(BUILD, (("version", __version__),), 1)
     yield Sample(START, (), published.started_ms / 1000)
     yield Sample(SOURCE_UP, (), float(published.source.answered and not published.source.failing))
@@ -124,7 +129,7 @@ def samples(published: Published, monotonic: float, now_ms: int) -> Iterator[Sam
     yield from published.own
 
 
-def _host_samples(host: PublishedHost, monotonic: float, now_ms: int, *, shadow: bool) -> Iterator[Sample]:
+def _host_samples(host: PublishedHost, now_ms: int) -> Iterator[Sample]:
     entity, learning = host.entity.labels, host.learning
     yield Sample(LEARNING_ROWS, entity, learning.rows)
     yield Sample(LEARNING_NEEDED, entity, learning.rows_needed)
@@ -137,6 +142,10 @@ def _host_samples(host: PublishedHost, monotonic: float, now_ms: int, *, shadow:
     yield Sample(CALIBRATED, entity, float(newest is not None and newest.calibrated))
     if newest is not None:
         yield Sample(WINDOW_END, entity, newest.end_ms / 1000)
+
+
+def _present_samples(host: PublishedHost, monotonic: float, *, shadow: bool) -> Iterator[Sample]:
+    entity = host.entity.labels
     for episode in host.open_episodes:
         labels = (*entity, ("subsystem", str(episode.subsystem)), ("scope", "host"))
         yield Sample(SHADOW_INCIDENT if shadow else INCIDENT, labels, 1)

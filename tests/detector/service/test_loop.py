@@ -134,6 +134,39 @@ def test_a_gap_longer_than_one_read_is_read_in_parts_without_loss() -> None:
     assert bench.clock.wall - bench.engine.rows[-1] < 2000
 
 
+def test_the_past_is_published_as_past_and_the_present_at_once_afterwards() -> None:
+    bench = Bench(longest_ms=60_000)
+    bench.caught_up()
+    bench.turn(3)
+
+    def of_now() -> bool:
+        board = bench.loop.board.get()
+        return board.speaks_of_now(board.hosts[0], bench.clock.monotonic(), bench.clock.now_ms())
+
+    assert of_now()
+    bench.clock.wait(1700)
+    assert not of_now()
+    while bench.loop.turn() == 0.0:
+        assert not of_now()
+    assert of_now()
+
+
+def test_a_source_whose_clock_is_behind_is_present_with_its_second_sample() -> None:
+    bench = Bench()
+    bench.source.first_ms, bench.source.late_ms = START - 300_000, 45_000
+    bench.caught_up()
+    board = bench.loop.board.get()
+    assert not board.speaks_of_now(board.hosts[0], bench.clock.monotonic(), bench.clock.now_ms())
+    bench.turn(4)
+    board = bench.loop.board.get()
+    assert board.speaks_of_now(board.hosts[0], bench.clock.monotonic(), bench.clock.now_ms())
+    bench.source.late_ms += 3_600_000
+    for _ in range(24):
+        bench.turn()
+    board = bench.loop.board.get()
+    assert not board.speaks_of_now(board.hosts[0], bench.clock.monotonic(), bench.clock.now_ms())
+
+
 def test_a_defect_in_a_step_is_one_line_and_the_loop_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     bench.caught_up()

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwsonde_detector.service.pace import Cursor, Pace, Timeline
+from hwsonde_detector.service.pace import Cursor, Pace, SourceClock, Timeline
 from hwsonde_detector.types import SampleBatch, Series
 
 
@@ -138,3 +138,26 @@ def test_a_small_correction_of_the_clock_is_no_jump() -> None:
     line.now_ms(1_000_000, 10.0)
     assert line.now_ms(1_000_300, 11.0) == (1_000_300, 0)
     assert line.now_ms(999_900, 11.1)[1] == 0
+
+
+def test_the_sources_clock_is_known_once_samples_come_in_step() -> None:
+    clock = SourceClock()
+    assert clock.now_ms(5.0) is None
+    clock.observe(100_000, 10.0, 4000.0)
+    assert clock.now_ms(10.0) is None
+    clock.observe(100_000, 11.0, 4000.0)
+    assert clock.now_ms(11.0) is None
+    clock.observe(101_500, 11.2, 4000.0)
+    assert clock.now_ms(12.2) == 102_500
+    # It goes on while samples fail to come, so that they grow old.
+    clock.observe(101_500, 40.0, 4000.0)
+    assert clock.now_ms(41.2) == 131_500
+    clock.rest()
+    assert clock.now_ms(42.0) is None
+
+
+def test_a_past_that_is_filled_up_in_leaps_is_no_clock() -> None:
+    clock = SourceClock()
+    for turn in range(4):
+        clock.observe(100_000 + 60_000 * turn, 10.0 + turn, 4000.0)
+        assert clock.now_ms(10.0 + turn) is None

@@ -69,6 +69,20 @@ def test_a_host_gives_its_history_thinned_without_losing_the_peak() -> None:
     assert len(document["episodes"]["open"]) == len(document["episodes"]["past"]) == 1
 
 
+def test_while_the_past_is_read_no_host_is_called_anomalous() -> None:
+    board, history = fleet()
+    board.put(dataclasses.replace(board.get(), catching_up=True))
+    application = App(board, history, StillClock(), Metrics("", lambda *_: b""))
+    document = answer(application, "/api/v1/hosts")
+    assert {host["name"]: (host["state"], host["score"]) for host in document["hosts"]} == {
+        "a/node17": ("silent", None),
+        "a/node18": ("silent", None),
+        "a/node23": ("learning", None),
+    }
+    assert document["source"]["state"] == "catching_up"
+    assert len(answer(application, "/api/v1/hosts/a/node17")["episodes"]["open"]) == 1
+
+
 def test_a_slash_in_a_name_may_come_encoded() -> None:
     assert answer(app(), "/api/v1/hosts/a%2Fnode17") == answer(app(), "/api/v1/hosts/a/node17")
 

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import shutil
 import subprocess
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -52,7 +53,7 @@ def host(*held: Held, **changes: object) -> PublishedHost:
 
 
 def parsed(
-    published: Published, monotonic: float = 10.0, now_ms: int = 60_000
+    published: Published, monotonic: float = 10.0, now_ms: int = 4_000
 ) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
     found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for family in text_string_to_metric_families(exposition(published, monotonic, now_ms).decode()):
@@ -65,7 +66,7 @@ def parsed(
 
 
 def board(*hosts: PublishedHost, **changes: object) -> Published:
-    made = Published(taken=10.0, now_ms=60_000, started_ms=1000, hosts=hosts, own=Counters().samples())
+    made = Published(taken=10.0, now_ms=4_000, started_ms=1000, hosts=hosts, own=Counters().samples())
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -93,6 +94,43 @@ def test_a_score_outlives_one_late_tick_and_is_withdrawn_when_nothing_renews_it(
     assert "hwsonde_anomaly_score" not in silent
     assert silent["hwsonde_anomaly_window_end_timestamp_seconds"] == {key(): 0.002}
     assert silent["hwsonde_anomaly_calibrated"] == {key(): 1}
+
+
+OF_THE_PRESENT = {
+    "hwsonde_anomaly_score",
+    "hwsonde_anomaly_subsystem_score",
+    "hwsonde_anomaly_channel_share",
+    "hwsonde_anomaly_expected_lower",
+    "hwsonde_anomaly_expected_upper",
+    "hwsonde_incident_active",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, True),
+        ({"catching_up": True}, False),
+        # The window ended at 3 ms, the hold is 2 s.
+        ({"now_ms": 10_003}, True),
+        ({"now_ms": 10_004}, False),
+        # The source's clock is half an hour behind ours, and half an hour ahead.
+        ({"now_ms": 1_800_000, "source_now_ms": 4_000}, True),
+        ({"now_ms": -1_800_000, "source_now_ms": 10_004}, False),
+    ],
+)
+def test_what_is_over_is_never_told_as_present(changes: dict[str, Any], told: bool) -> None:
+    published = board(host(Held(9.5, window(3, 2.9)), open_episodes=(episode(),)), **changes)
+    found = parsed(published, now_ms=published.now_ms)
+    assert (OF_THE_PRESENT & set(found)) == (OF_THE_PRESENT if told else set())
+    assert found["hwsonde_anomaly_window_end_timestamp_seconds"] == {key(): 0.003}
+    assert found["hwsonde_anomaly_calibrated"] == {key(): 1}
+
+
+def test_the_age_of_a_window_grows_while_the_loop_stands_still() -> None:
+    published = board(host(Held(9.5, window(3, 2.9)), open_episodes=(episode(),)), source_now_ms=4_000)
+    assert "hwsonde_incident_active" in parsed(published, monotonic=16.0)
+    assert "hwsonde_incident_active" not in parsed(published, monotonic=16.1)
 
 
 def test_a_score_that_is_not_a_number_is_left_out_and_hides_no_other() -> None:
@@ -187,7 +225,7 @@ def test_an_entity_label_that_our_series_carry_is_refused() -> None:
 
 def test_promtool_finds_nothing_to_complain_about() -> None:
     text = exposition(
-        board(host(Held(9.5, window(3, 2.0)), open_episodes=(episode(),)), last_sample_ms=59_000), 10.0, 60_000
+        board(host(Held(9.5, window(3, 2.0)), open_episodes=(episode(),)), last_sample_ms=3_000), 10.0, 4_000
     )
     tool = shutil.which("promtool")
     if tool is None:
