@@ -24,7 +24,7 @@ def config(text: str, folder: Path) -> Config:
         ("source: {url: 'http://127.0.0.1:1'}\n", True, False),
         ("window: {rows: 5}\n", False, True),
         ("detectors: {seed: 7}\n", False, True),
-        ("episodes: {risk: 0.001}\n", False, True),
+        ("episodes: {risk: 0.002}\n", False, True),
         ("entity_labels: [node]\n", False, True),
         ("profiles: [node_exporter]\n", False, False),
     ],
