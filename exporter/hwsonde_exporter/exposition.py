@@ -174,11 +174,6 @@ def render(blocks: Iterable[Block], form: Format = Format.TEXT) -> bytes:
     return b"".join(pieces)
 
 
-def render_samples(samples: Sequence[Sample], form: Format = Format.TEXT) -> bytes:
-    """Exposition of any samples, in whatever order they come."""
-    return render([block_of(samples)], form)
-
-
 def negotiate(accept: str | None) -> Format:
     """Format for an Accept header, by its q values.
 

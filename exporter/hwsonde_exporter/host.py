@@ -140,11 +140,3 @@ class Host:
 
     paths: Paths = field(default_factory=Paths)
     files: FileReader = field(default_factory=FileReader)
-
-    def read_proc(self, *parts: str) -> bytes:
-        """Content of a file under procfs; raises `ReadError`."""
-        return self.files.read(self.paths.procfs.joinpath(*parts))
-
-    def read_sys(self, *parts: str) -> bytes:
-        """Content of a file under sysfs, on a descriptor closed at once; raises `ReadError`."""
-        return self.files.read_once(self.paths.sysfs.joinpath(*parts))

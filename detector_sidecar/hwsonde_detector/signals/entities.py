@@ -141,11 +141,3 @@ def plan_split(series: tuple[Series, ...], entity_labels: Sequence[str]) -> Spli
         for entity, numbers in sorted(groups.items())
     )
     return Split(series, tuple(entity_labels), parts)
-
-
-def split_by_entity(batch: SampleBatch, entity_labels: Sequence[str]) -> dict[Entity, SampleBatch]:
-    """Samples of each entity, in order of entity; series keep their order, so that each part is a proper batch.
-
-    Who splits every tick keeps a `Split` (`plan_split`, ``fits``, ``apply``) and saves the look at every label.
-    """
-    return plan_split(batch.series, entity_labels).apply(batch)

@@ -232,12 +232,6 @@ class ArchiveSource:
             if end < size:
                 self.warning = f"{self.path}: the last record was cut off; all before it was used"
 
-    def ticks(self) -> Iterator[tuple[int, Read]]:
-        """Give each answer with the time that it was scored at."""
-        for record in self.records():
-            if isinstance(record, Tick):
-                yield record.now_ms, record.read
-
     def _open(self) -> BinaryIO:
         try:
             file = self.path.open("rb")

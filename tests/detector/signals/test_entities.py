@@ -8,7 +8,6 @@ from hwsonde_detector.signals.entities import (
     entity_of,
     host_of,
     plan_split,
-    split_by_entity,
     target_of,
 )
 from hwsonde_detector.types import Entity, SampleBatch
@@ -89,7 +88,7 @@ SAMPLES = st.dictionaries(
 @given(SAMPLES)
 def test_split_keeps_every_sample_with_its_entity(samples):
     batch = batch_of(samples)
-    parts = split_by_entity(batch, LABELS)
+    parts = plan_split(batch.series, LABELS).apply(batch)
     assert list(parts) == sorted(parts)
     seen = {}
     for entity, part in parts.items():
@@ -105,8 +104,9 @@ def test_split_keeps_every_sample_with_its_entity(samples):
 def test_a_kept_split_gives_the_same(samples):
     batch = batch_of(samples)
     split = plan_split(batch.series, LABELS)
-    assert split.fits(batch_of(samples), list(LABELS))
-    fresh, kept = split_by_entity(batch, LABELS), split.apply(batch)
+    later = batch_of({one: [(when + 100, -value) for when, value in pairs] for one, pairs in samples.items()})
+    assert split.fits(later, list(LABELS))
+    fresh, kept = plan_split(later.series, LABELS).apply(later), split.apply(later)
     assert list(fresh) == list(kept)
     for entity, part in fresh.items():
         assert part.series == kept[entity].series
@@ -115,4 +115,5 @@ def test_a_kept_split_gives_the_same(samples):
 
 
 def test_empty_batch_has_no_entity():
-    assert split_by_entity(SampleBatch.empty(), LABELS) == {}
+    empty = SampleBatch.empty()
+    assert plan_split(empty.series, LABELS).apply(empty) == {}

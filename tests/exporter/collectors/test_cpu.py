@@ -192,6 +192,6 @@ def test_idle_states_share_the_idle_time() -> None:
     host = fixture_host("node192")
     answer = values(list(CpuIdleCollector(host).collect()))
     assert {key[1] for key in answer} == {"POLL", "C1", "C6"}
-    total = parse_stat(host.read_proc("stat")).total
+    total = parse_stat(host.files.read(host.paths.proc("stat"))).total
     idle = ((total[3] or 0) + (total[4] or 0)) / 100
     assert 0.98 * idle < sum(answer.values()) < idle

@@ -36,14 +36,14 @@ def test_fixtures_stay_small() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_totals_are_sums_of_their_parts(name: str) -> None:
     host = fixture_host(name)
-    stat = parse_stat(host.read_proc("stat"))
+    stat = parse_stat(host.files.read(host.paths.proc("stat")))
     assert stat.total == tuple(map(sum, zip(*stat.cpus.values(), strict=True)))
-    assert stat.counts[b"softirq"] == sum(parse_softirqs(host.read_proc("softirqs")).values())
+    assert stat.counts[b"softirq"] == sum(parse_softirqs(host.files.read(host.paths.proc("softirqs"))).values())
     seconds = {round(sum(row[: len(MODES)]) / 100) for row in stat.cpus.values()}
     assert len(seconds) == 1, "all CPUs have been up for the same time"
     disks = {
         disk.decode(): [int(column) for column in row]
-        for disk, row in parse_diskstats(host.read_proc("diskstats")).items()
+        for disk, row in parse_diskstats(host.files.read(host.paths.proc("diskstats"))).items()
     }
     for disk, row in disks.items():
         parts = [
@@ -55,6 +55,6 @@ def test_totals_are_sums_of_their_parts(name: str) -> None:
             all(whole >= sum(column) for whole, column in zip(row, zip(*parts, strict=True), strict=False)) or not parts
         )
         assert row[9] <= next(iter(seconds)) * 1000, "busy no longer than up"
-    memory = parsing.key_values(host.read_proc("meminfo"))
+    memory = parsing.key_values(host.files.read(host.paths.proc("meminfo")))
     assert memory[b"MemFree"] <= memory[b"MemAvailable"] <= memory[b"MemTotal"]
-    assert memory[b"MemFree"] // 4 == parsing.key_values(host.read_proc("vmstat"))[b"nr_free_pages"]
+    assert memory[b"MemFree"] // 4 == parsing.key_values(host.files.read(host.paths.proc("vmstat")))[b"nr_free_pages"]

@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from hwsonde_exporter.exposition import Format, block_of, compile_shape, negotiate, render, render_samples
+from hwsonde_exporter.exposition import Format, block_of, compile_shape, negotiate, render
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from tests.exporter.core.naive import naive_text
 
@@ -74,6 +74,10 @@ def parsed(families) -> dict[str, tuple[str, str, dict]]:
     }
 
 
+def rendered(given_samples: list[Sample], form: Format = Format.TEXT) -> bytes:
+    return render([block_of(given_samples)], form)
+
+
 def unique(given_samples: list[Sample]) -> list[Sample]:
     return list({(s.metric.name, s.labels, s.suffix): s for s in reversed(given_samples)}.values())[::-1]
 
@@ -81,7 +85,7 @@ def unique(given_samples: list[Sample]) -> list[Sample]:
 @given(samples())
 @settings(max_examples=150, deadline=None)
 def test_text_means_what_prometheus_client_says(given_samples: list[Sample]) -> None:
-    ours = parsed(parse_text(render_samples(given_samples).decode()))
+    ours = parsed(parse_text(rendered(given_samples).decode()))
     theirs = parsed(parse_text(generate_latest(oracle_registry(unique(given_samples))).decode()))
     assert ours == theirs
 
@@ -90,7 +94,7 @@ def test_text_means_what_prometheus_client_says(given_samples: list[Sample]) -> 
 @settings(max_examples=150, deadline=None)
 def test_openmetrics_means_what_prometheus_client_says(given_samples: list[Sample]) -> None:
     distinct = unique(given_samples)
-    text = render_samples(given_samples, Format.OPENMETRICS).decode()
+    text = rendered(given_samples, Format.OPENMETRICS).decode()
     assert text.endswith("# EOF\n")
     # prometheus_client refuses counts that are no integers, as it must; ours come from collectors that count.
     ours = parsed(parse_openmetrics(_whole_counts(text)))
@@ -108,18 +112,18 @@ def _whole_counts(text: str) -> str:
 @given(samples())
 @settings(max_examples=150, deadline=None)
 def test_text_is_the_naive_text(given_samples: list[Sample]) -> None:
-    assert render_samples(given_samples).decode() == naive_text(given_samples)
+    assert rendered(given_samples).decode() == naive_text(given_samples)
 
 
 def test_families_are_contiguous_and_described_once_whatever_the_order() -> None:
     many = [Sample(TABLE[0], (str(cpu), "user"), cpu) for cpu in range(20)] + [Sample(TABLE[1], (), 1.5)]
     many += [Sample(TABLE[3], (str(n),), n, suffix) for n in range(5) for suffix in ("_sum", "_count")]
     random.Random(3).shuffle(many)
-    names = [line.split("{")[0].split(" ")[0] for line in render_samples(many).decode().splitlines() if line[0] != "#"]
+    names = [line.split("{")[0].split(" ")[0] for line in rendered(many).decode().splitlines() if line[0] != "#"]
     families = [name.removesuffix("_sum").removesuffix("_count") for name in names]
     changes = sum(before != after for before, after in pairwise(families))
     assert changes == 2
-    assert render_samples(many).count(b"# TYPE hwsonde_a_seconds_total ") == 1
+    assert rendered(many).count(b"# TYPE hwsonde_a_seconds_total ") == 1
 
 
 def test_integers_stay_integers_and_floats_keep_their_digits() -> None:
@@ -133,16 +137,16 @@ def test_integers_stay_integers_and_floats_keep_their_digits() -> None:
         -math.inf: b"-Inf",
     }
     for value, text in values.items():
-        assert render_samples([Sample(TABLE[1], (), value)]).splitlines()[-1] == b"hwsonde_b_bytes " + text
+        assert rendered([Sample(TABLE[1], (), value)]).splitlines()[-1] == b"hwsonde_b_bytes " + text
 
 
 def test_an_integer_beyond_every_float_is_infinite() -> None:
-    assert render_samples([Sample(TABLE[1], (), 10**400), Sample(TABLE[2], ("x",), 0.5)]).count(b"+Inf") == 1
+    assert rendered([Sample(TABLE[1], (), 10**400), Sample(TABLE[2], ("x",), 0.5)]).count(b"+Inf") == 1
 
 
 def test_text_that_is_no_unicode_does_not_cost_the_scrape() -> None:
     raw = b"disk\xff".decode(errors="surrogateescape")
-    assert b'value="disk\\\\udcff"' in render_samples([Sample(TABLE[2], (raw,), 1)])
+    assert b'value="disk\\\\udcff"' in rendered([Sample(TABLE[2], (raw,), 1)])
 
 
 def test_duplicates_are_counted_and_the_first_one_is_kept() -> None:
@@ -176,7 +180,7 @@ def test_no_samples_are_an_empty_text() -> None:
 
 
 def test_openmetrics_names_counters_without_total_and_states_units() -> None:
-    text = render_samples([Sample(TABLE[0], ("0", "user"), 1), Sample(TABLE[1], (), 2)], Format.OPENMETRICS).decode()
+    text = rendered([Sample(TABLE[0], ("0", "user"), 1), Sample(TABLE[1], (), 2)], Format.OPENMETRICS).decode()
     assert "# TYPE hwsonde_a_seconds counter\n# UNIT hwsonde_a_seconds seconds\n" in text
     assert 'hwsonde_a_seconds_total{cpu="0",mode="user"} 1\n' in text
     assert "# UNIT hwsonde_b_bytes bytes\n" in text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hwsonde_exporter.exposition import render_samples
+from hwsonde_exporter.exposition import block_of, render
 from hwsonde_exporter.metric import Sample
 from tests.exporter.collectors.hosts import NAMES, collectors, fixture_host, samples_of
 
@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def _render(answers: Iterable[list[Sample]]) -> bytes:
-    return b"".join(render_samples(samples) for samples in answers)
+    return render(block_of(samples) for samples in answers)
 
 
 @pytest.mark.parametrize("name", NAMES)
