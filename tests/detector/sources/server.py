@@ -5,11 +5,15 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs
+
+from hwsonde_detector.sources.options import SourceOptions
+from hwsonde_detector.sources.prometheus import PrometheusSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +153,9 @@ def stalls(body: bytes) -> Behaviour:
         silent(handler)
 
     return behave
+
+
+def source(server, names=("up",), monotonic=time.monotonic, **options):
+    """A source that reads from the server, soon out of patience."""
+    defaults = {"connect_timeout_ms": 500, "read_timeout_ms": 500, "url": server.url}
+    return PrometheusSource(SourceOptions(**{**defaults, **options}), names, monotonic)
