@@ -134,9 +134,12 @@ class Program:
         self.config = config
         self._loop.reload_ok, self._loop.reloaded_ms = True, self._clock.now_ms()
         change.parts.engine.plan = change.plan
+        recorder = self._loop.parts.recorder
         self._loop.adopt(change.parts, keep_models=change.keep_models)
         if not change.keep_models:
             self._history.clear()
+        if not change.keep_models or change.parts.recorder is not recorder:
+            # A replay begins with what the engine knows at that moment.
             self._record_start()
         log.info(
             "reload: the new configuration is in force, models are %s", "kept" if change.keep_models else "learned anew"

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 from hwsonde_detector.config import Config, load_profiles
 from hwsonde_detector.connect import open_recorder, open_source
 from hwsonde_detector.engines.local import LocalEngine
-from hwsonde_detector.service.parts import Parts
+from hwsonde_detector.service.parts import Parts, Recorder
 from hwsonde_detector.settings import EpisodeSettings
 from hwsonde_detector.worker import Plan
 from hwsonde_detector.writers.exposition import check_entity_labels
@@ -46,16 +46,25 @@ def rebuild(config: Config, old: Parts, before: Config) -> Change:
     Raises
     ------
     ConfigError, ArchiveError
-        One line a problem; the old parts are untouched.
+        One line a problem; the old parts are untouched, but for a recording that could not be opened again with another ``max_size``.
     """
     plan = make_plan(config)
     keep = shape(plan) == shape(old.engine.plan)
     same_source = config.source == before.source and plan.profiles == old.engine.plan.profiles
     source = old.source if same_source else open_source(config, plan.profiles)
-    recorder = old.recorder if config.archive.record == before.archive.record else open_recorder(config)
-    parts = Parts(source, old.engine if keep else LocalEngine(plan), recorder=recorder)
+    parts = Parts(source, old.engine if keep else LocalEngine(plan))
     _simple(parts, config)
+    # Last, because the same file can only be opened again once it is closed.
+    parts.recorder = _recorder(config, old, before)
     return Change(parts, plan, keep)
+
+
+def _recorder(config: Config, old: Parts, before: Config) -> Recorder | None:
+    if config.archive == before.archive:
+        return old.recorder
+    if old.recorder is not None and config.archive.record == before.archive.record:
+        old.recorder.close()
+    return open_recorder(config)
 
 
 def make_plan(config: Config) -> Plan:

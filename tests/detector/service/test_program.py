@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 import requests
 
+from hwsonde_detector.sources.archive import ArchiveSource, Start
+
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'detector_sidecar'}:{os.environ.get('PYTHONPATH', '')}"}
 EMPTY = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": []}}).encode()
@@ -157,6 +159,23 @@ def test_it_starts_reloads_and_ends_in_order(prometheus: Server, tmp_path: Path)
         assert program.metric("hwsonde_detector_config_last_reload_successful") == 1
         assert program.stop() == 0
     assert (tmp_path / "state" / "state.npz").exists()
+
+
+def test_an_archive_that_a_reload_turns_on_begins_with_a_start(prometheus: Server, tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    with running(tmp_path, url(prometheus)) as program:
+        program.until(lambda: program.get("/-/ready").status_code == 200)
+        program.write(url(prometheus), f"archive: {{record: '{archive}'}}\n")
+        program.process.send_signal(signal.SIGHUP)
+        program.until(lambda: program.metric('hwsonde_detector_reloads_total{result="ok"}') == 1)
+        assert any("models are kept" in line for line in program.lines())
+        size = archive.stat().st_size
+        program.until(lambda: archive.stat().st_size > size)
+        assert program.stop() == 0
+    first, *rest = ArchiveSource(archive).records()
+    assert isinstance(first, Start)
+    assert rest
+    assert not any(isinstance(record, Start) for record in rest)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

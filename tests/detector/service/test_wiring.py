@@ -57,6 +57,19 @@ def test_a_recording_goes_on_over_a_reload(tmp_path: Path) -> None:
     old.recorder.close()
 
 
+def test_a_recording_may_grow_further_after_a_reload(tmp_path: Path) -> None:
+    text = f"archive: {{record: '{tmp_path / 'a'}', max_size: SIZE}}\n"
+    before = config(text.replace("SIZE", "1MiB"), tmp_path)
+    old = build(before)
+    assert old.recorder is not None
+    bigger = rebuild(config(text.replace("SIZE", "2MiB"), tmp_path), old, before).parts.recorder
+    assert bigger is not None
+    assert bigger is not old.recorder
+    bigger.record_start({"filling": "x" * (3 << 19)}, {})
+    assert (tmp_path / "a").stat().st_size > 1 << 20
+    bigger.close()
+
+
 def test_the_address_that_is_shown_holds_no_password() -> None:
     assert without_credentials("https://user:secret@host:9/x") == "https://host:9/x"
     assert without_credentials("http://host") == "http://host"
