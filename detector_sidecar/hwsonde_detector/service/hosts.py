@@ -1,20 +1,19 @@
-"""What the outputs of steps add up to: hosts with the windows of the trailing hold, and closed episodes. Pure."""
+"""What the outputs of steps add up to: hosts with the windows of the trailing hold, and closed episodes. Pure but for the log."""
 
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from hwsonde_detector.published import Held, PublishedHost
-from hwsonde_detector.types import Entity, EntityReport, Episode, EpisodeEvent, Outputs, Phase
+from hwsonde_detector.types import Entity, EntityReport, Episode, EpisodeEvent, Outputs, Phase, Score
 
 log = logging.getLogger("hwsonde_detector.service")
 
 PAST_EPISODES = 200
-# More windows than this do not end within one hold; a longer answer is a stretch of the past.
-_MOST_HELD = 64
 
 
 class Hosts:
@@ -32,9 +31,9 @@ class Hosts:
             self._forget(entity)
         for report in outputs.reports:
             self._reports[report.entity] = report
-            recent = self._recent.setdefault(report.entity, deque(maxlen=_MOST_HELD))
-            recent.extend(Held(monotonic, score) for score in report.scores[-_MOST_HELD:])
+            recent = self._recent.setdefault(report.entity, deque())
             hold_ms = _hold_ms(report, tick_ms)
+            recent.extend(Held(monotonic, score) for score in _telling(report.scores, hold_ms))
             # A stretch of the past arrives at once; only what ended within the hold speaks of now.
             while len(recent) > 1 and (
                 recent[0].score.end_ms < recent[-1].score.end_ms - hold_ms
@@ -99,3 +98,22 @@ class Hosts:
 
 def _hold_ms(report: EntityReport, tick_ms: int) -> int:
     return (report.interval_ms or tick_ms) + tick_ms
+
+
+def _telling(scores: Sequence[Score], hold_ms: int) -> list[Score]:
+    """Of windows that arrived together those that say all there is to say of the hold: the newest, and the maxima.
+
+    A window stays if any of its values is larger than in all windows after it, so that the maximum over any later part of the hold comes
+    out as it would from all of them. With a slow tick there are hundreds in a hold.
+    """
+    kept: list[Score] = []
+    largest: dict[str, float] = {}
+    for score in reversed(scores):
+        if score.end_ms < scores[-1].end_ms - hold_ms:
+            break
+        values = {"": score.fused, " channels": score.anomalous_channels, **score.members}
+        larger = {name: value for name, value in values.items() if value > largest.get(name, -math.inf)}
+        if larger or not kept:
+            kept.append(score)
+            largest |= larger
+    return kept[::-1]
