@@ -14,7 +14,9 @@ class Collector(Protocol):
     """A table of metrics and a function from the host's files to samples.
 
     ``probe`` and ``collect`` may raise `hwsonde_exporter.errors.CollectorError`; anything else that they raise is caught
-    and counted by the runner too, but is a defect. A collector never sleeps, starts no thread and keeps no clock.
+    and counted by the runner too, but is a defect. A collector never sleeps, starts no thread and keeps no clock. The one
+    exception is `hwsonde_exporter.collectors.filesystem`: a call on a filesystem whose server is gone hangs for ever, so it asks
+    each in a thread of its own and waits until a deadline.
 
     Attributes
     ----------

@@ -89,7 +89,7 @@ SCRAPE_DURATION = _metric(
     "monotonic clock",
 )
 RELOAD = _metric(
-    "config_last_reload_success",
+    "config_last_reload_successful",
     Kind.GAUGE,
     "Whether the configuration in force is the one that was last read (1) or that one was wrong (0).",
     source="SIGHUP",

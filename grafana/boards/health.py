@@ -124,7 +124,7 @@ def exporter() -> tuple[Panel, ...]:
             Query(f"hwsonde_exporter_collector_duration_seconds{{{HOST}}}", "{{collector}}"),
         ),
         graph(
-            About("Time of a scrape", "Mean time from a request to its finished text.", "s", width=4),
+            About("Time to collect", "Mean time that collecting took for a scrape, without its text.", "s", width=4),
             Query(f"{seconds} / {count}", "scrape"),
         ),
         graph(

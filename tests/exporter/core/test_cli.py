@@ -61,7 +61,7 @@ def test_it_serves_and_ends_soon_with_status_0(tmp_path: Path, number: int) -> N
     half = socket.create_connection(("127.0.0.1", served.port))
     half.sendall(b"GET /met")
     try:
-        assert served.metrics()["hwsonde_exporter_config_last_reload_success"] == 1
+        assert served.metrics()["hwsonde_exporter_config_last_reload_successful"] == 1
         time.sleep(0.1)
     finally:
         status, seconds = served.end(number)
@@ -87,12 +87,12 @@ def test_sighup_reads_the_configuration_again_and_keeps_the_old_one_when_it_is_w
         served.process.send_signal(signal.SIGHUP)
         served.wait_for(r"the old one stays in force: .*exporter\.yaml:2: sampler\.hertz: unknown key")
         found = served.metrics()
-        assert found["hwsonde_exporter_config_last_reload_success"] == 0
+        assert found["hwsonde_exporter_config_last_reload_successful"] == 0
         assert "hwsonde_exporter_sampler_ticks_total" in found
         file.write_text("sampler: {hertz: 10}\nweb: {listen-address: ':1'}\n")
         served.process.send_signal(signal.SIGHUP)
         served.wait_for("configuration read again(.|\n)*configuration read again")
-        assert served.metrics()["hwsonde_exporter_config_last_reload_success"] == 1
+        assert served.metrics()["hwsonde_exporter_config_last_reload_successful"] == 1
     finally:
         assert served.end(signal.SIGTERM)[0] == 0
     assert "Traceback" not in served.log.read_text()
