@@ -1,13 +1,21 @@
-"""The HTTP server: cheroot's threads around the application, with limits."""
+"""The HTTP server: cheroot's threads around the application, with limits.
+
+A connection gets one of the few threads only once it has sent something, and only for so long: whoever connects and says nothing, or says
+it letter by letter, must not keep Prometheus from its scrape.
+"""
 
 from __future__ import annotations
 
 import logging
+import socket
 import sys
 import threading
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cheroot import wsgi
+from cheroot.server import HTTPConnection
 
 from hwsonde_detector.errors import ListenError
 
@@ -18,13 +26,73 @@ log = logging.getLogger("hwsonde_detector.web")
 
 _THREADS = 4
 _TIMEOUT_S = 10
+_REQUEST_S = 10.0
+_WATCH_S = 0.5
+_CONNECTIONS = 128
 _HEADER_BYTES = 16_384
 _BODY_BYTES = 65_536
 _STOP_S = 0.5
 
 
+class _Connection(HTTPConnection):
+    """A connection; ``due`` is when its present request must be over, None between requests."""
+
+    due: float | None = None
+    heard = False
+
+    def communicate(self) -> bool:
+        """Answer one request; give whether another one may follow."""
+        self.due = time.monotonic() + _REQUEST_S
+        try:
+            return bool(super().communicate())  # type: ignore[no-untyped-call]
+        finally:
+            self.due = None
+
+    def close(self) -> None:
+        """Close, and leave the server's list."""
+        self.server.living.discard(self)
+        super().close()
+
+
 class _Server(wsgi.Server):
-    """cheroot's server with its complaints in our log."""
+    """cheroot's server with its complaints in our log and an eye on its connections."""
+
+    ConnectionClass = _Connection
+
+    def __init__(self, address: tuple[str, int], application: WSGIApplication) -> None:
+        super().__init__(
+            address,
+            application,
+            numthreads=_THREADS,
+            max=_THREADS,
+            timeout=_TIMEOUT_S,
+            shutdown_timeout=1,
+            request_queue_size=64,
+            server_name="hwsonde-detector",
+        )
+        self.keep_alive_conn_limit = _CONNECTIONS
+        self.living: set[_Connection] = set()
+        self.max_request_header_size = _HEADER_BYTES
+        self.max_request_body_size = _BODY_BYTES
+
+    def process_conn(self, conn: _Connection) -> None:
+        """Hand a connection to a thread, a new one only after it has sent something; cheroot closes it if that takes too long."""
+        if conn.heard:
+            super().process_conn(conn)
+        elif len(self.living) >= _CONNECTIONS:
+            conn.close()
+        else:
+            conn.heard = True
+            self.living.add(conn)
+            self.put_conn(conn)
+
+    def cut_off(self, now: float) -> None:
+        """End requests that were due before ``now``: their threads see the connection end and are free."""
+        for connection in list(self.living):
+            due = connection.due
+            if due is not None and now > due:
+                with suppress(OSError):
+                    connection.socket.shutdown(socket.SHUT_RDWR)
 
     def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:  # noqa: FBT001, FBT002 - its signature
         """Write one line: a client's broken request is of no interest, a defect of ours is."""
@@ -50,18 +118,7 @@ class WebServer:
     """
 
     def __init__(self, host: str, port: int, application: WSGIApplication) -> None:
-        self._server = _Server(
-            (host, port),
-            application,
-            numthreads=_THREADS,
-            max=_THREADS,
-            timeout=_TIMEOUT_S,
-            shutdown_timeout=1,
-            request_queue_size=64,
-            server_name="hwsonde-detector",
-        )
-        self._server.max_request_header_size = _HEADER_BYTES
-        self._server.max_request_body_size = _BODY_BYTES
+        self._server = _Server((host, port), application)
         try:
             self._server.prepare()
         except OSError as error:
@@ -69,7 +126,9 @@ class WebServer:
             raise ListenError(
                 f"cannot listen on {shown}: {error.strerror or error}; is another detector running? Choose another address by web.listen"
             ) from error
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="web", daemon=True)
+        self._watcher = threading.Thread(target=self._watch, name="web-watch", daemon=True)
 
     @property
     def port(self) -> int:
@@ -79,13 +138,19 @@ class WebServer:
     def start(self) -> None:
         """Answer from now on, in threads of its own."""
         self._thread.start()
+        self._watcher.start()
 
     def stop(self) -> None:
         """Answer no more; returns within a second, even when a client reads slowly or not at all."""
+        self._ended.set()
         # The server waits for its threads one after the other; they end with the process anyway.
         ending = threading.Thread(target=self._server.stop, name="web-stop", daemon=True)
         ending.start()
         ending.join(_STOP_S)
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_WATCH_S):
+            self._server.cut_off(time.monotonic())
 
     def _serve(self) -> None:
         try:

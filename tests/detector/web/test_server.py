@@ -1,0 +1,93 @@
+"""The server's threads belong to those who ask, not to those who only connect."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+import pytest
+
+from hwsonde_detector.web import server as module
+from hwsonde_detector.web.server import WebServer
+
+
+def hello(environ: WSGIEnvironment, start: StartResponse) -> list[bytes]:
+    start("200 OK", [("Content-Length", "5")])
+    return [b"hello"]
+
+
+@contextmanager
+def serving() -> Iterator[WebServer]:
+    server = WebServer("127.0.0.1", 0, hello)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def connect(server: WebServer) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=10)
+
+
+def ask(connection: socket.socket) -> bytes:
+    connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = b""
+    while not answer.endswith(b"hello"):
+        received = connection.recv(4096)
+        if not received:
+            return answer
+        answer += received
+    return answer
+
+
+def test_silent_connections_hold_nobody_up() -> None:
+    with serving() as server, ExitStack() as silent:
+        for _ in range(20):
+            silent.enter_context(connect(server))
+        time.sleep(0.2)
+        began = time.monotonic()
+        with connect(server) as asking:
+            assert ask(asking).endswith(b"hello")
+            assert ask(asking).endswith(b"hello"), "a second request of the same connection"
+        # Far below the ten seconds that a silent connection may stay.
+        assert time.monotonic() - began < 5
+
+
+def test_requests_that_never_end_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_REQUEST_S", 0.3)
+    with serving() as server, ExitStack() as slow:
+        talkers = [slow.enter_context(connect(server)) for _ in range(8)]
+        for talker in talkers:
+            talker.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+        began = time.monotonic()
+        with connect(server) as asking:
+            assert ask(asking).endswith(b"hello")
+        assert time.monotonic() - began < 8
+        for talker in talkers:
+            # Cut off, with or without a word.
+            with suppress(ConnectionResetError):
+                assert b"200 OK" not in talker.recv(4096)
+
+
+def test_the_number_of_connections_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CONNECTIONS", 3)
+    with serving() as server, ExitStack() as stack:
+        for _ in range(3):
+            assert ask(stack.enter_context(connect(server))).endswith(b"hello")
+        with connect(server) as one_more:
+            assert one_more.recv(10) == b""
+        stack.close()
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            with connect(server) as again:
+                try:
+                    if ask(again).endswith(b"hello"):
+                        return
+                except OSError:
+                    pass
+            time.sleep(0.05)
+        pytest.fail("connections that were closed still count")
