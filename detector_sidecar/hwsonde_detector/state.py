@@ -116,6 +116,17 @@ def load_state(directory: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]
         ) from error
 
 
+def set_aside(directory: Path) -> str:
+    """Rename a state that is whole but fits nothing that runs here to ``state.npz.unfit-N`` (the last 3 are kept).
+
+    Returns
+    -------
+    str
+        What was done, for a line in the log: it never raises, because the detector goes on anyway.
+    """
+    return _set_aside(directory / FILE_NAME, "unfit")
+
+
 def _encode(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
     buffer = BytesIO()
     names = sorted(arrays)

@@ -85,11 +85,9 @@ class Loop:
             self._pace.interval_ms = int(own["interval_ms"])
             self.parts.engine.restore(document["engine"], arrays)
         except (KeyError, TypeError, ValueError) as error:
-            log.warning(
-                "state: what was saved lacks something (%s: %s); learning starts anew", type(error).__name__, error
-            )
+            self.saver.reject(f"what was saved lacks something ({type(error).__name__}: {error})")
         except StateError as error:
-            log.warning("state: %s; learning starts anew", error)
+            self.saver.reject(str(error))
         else:
             self._rewind()
 

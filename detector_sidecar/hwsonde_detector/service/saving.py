@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hwsonde_detector import telemetry
 from hwsonde_detector.errors import StateError
 from hwsonde_detector.service.trouble import Trouble
-from hwsonde_detector.state import load_state, save_state
+from hwsonde_detector.state import load_state, save_state, set_aside
 from hwsonde_detector.telemetry import Counters
 
 log = logging.getLogger("hwsonde_detector.service")
@@ -71,3 +71,8 @@ class Saver:
         except (StateError, OSError) as error:
             log.warning("state: %s", error)
             return None
+
+    def reject(self, why: str) -> None:
+        """What was loaded cannot be used: keep it for a person to look at, the next save would replace it."""
+        if self.directory is not None:
+            log.warning("state: %s; %s, learning starts anew", why, set_aside(self.directory))

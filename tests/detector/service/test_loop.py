@@ -13,7 +13,7 @@ from hwsonde_detector.errors import SourceRefused, SourceUnreachable
 from hwsonde_detector.service.loop import Loop
 from hwsonde_detector.service.parts import Parts
 from hwsonde_detector.service.saving import Saver
-from hwsonde_detector.state import save_state
+from hwsonde_detector.state import load_state, save_state
 from hwsonde_detector.telemetry import Counters
 from hwsonde_detector.types import Outputs, Phase
 
@@ -269,9 +269,13 @@ def test_state_that_lacks_something_means_a_cold_start_and_one_line(
     bench.loop.resume()
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("state: ")
-    assert line.endswith("learning starts anew")
+    assert line.endswith("kept as state.npz.unfit-1, learning starts anew")
     bench.caught_up()
     assert bench.engine.rows
+    bench.loop.save()
+    (tmp_path / "state.npz").unlink()
+    (tmp_path / "state.npz.unfit-1").rename(tmp_path / "state.npz")
+    assert load_state(tmp_path) == (document, {})
 
 
 def test_a_full_disk_is_told_once_counted_and_got_over(
