@@ -6,6 +6,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from hwsonde_detector.published import Held, PublishedHost
@@ -66,9 +67,13 @@ class Hosts:
         """The shortest scrape interval of any host."""
         return min((report.interval_ms for report in self._reports.values() if report.interval_ms), default=None)
 
-    def clear(self) -> None:
-        """Forget all hosts (they are learned anew), keep closed episodes."""
-        for entity in list(self._reports):
+    def clear(self, now_ms: int) -> None:
+        """Forget all hosts (they are learned anew); open episodes end with their newest window, or now, and are kept as closed ones."""
+        for entity, report in list(self._reports.items()):
+            recent = self._recent[entity]
+            end_ms = recent[-1].score.end_ms if recent else now_ms
+            for episode in report.open_episodes:
+                self._note(EpisodeEvent(Phase.CLOSED, end_ms, replace(episode, end_ms=end_ms)))
             self._forget(entity)
 
     def _forget(self, entity: Entity) -> None:

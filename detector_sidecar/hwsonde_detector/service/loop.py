@@ -102,7 +102,7 @@ class Loop:
         self._pace = Pace(parts.fixed_ms, self._pace.interval_ms)
         self._cursor = Cursor(self._cursor.position_ms, parts.longest_ms)
         if not keep_models:
-            self._hosts.clear()
+            self._hosts.clear(self._clock.now_ms())
             self._cursor = Cursor(self._clock.now_ms() - parts.history_ms, parts.longest_ms)
 
     def turn(self) -> float:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsonde_detector.service.hosts import Hosts
-from hwsonde_detector.types import EntityReport, Learning, Outputs, Score
+from hwsonde_detector.types import EntityReport, Learning, Outputs, Phase, Score
 
-from .fakes import HOST, START, window
+from .fakes import HOST, START, event, window
 
 LEARNING = Learning(300, 240, None, frozen=False, channels=1, channels_judged=1)
 
@@ -43,6 +45,19 @@ def test_rising_scores_leave_only_the_newest_window() -> None:
     hosts.take(report(*(scored(second, second / 100) for second in range(300))), 100.0, 300_000)
     (host,) = hosts.published(300_000)
     assert [held.score.end_ms for held in host.recent] == [START + 299_000]
+
+
+def test_an_open_episode_ends_when_its_host_is_learned_anew(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "hwsonde_detector")
+    hosts = Hosts()
+    opened = event(Phase.OPENED).episode
+    outputs = report(scored(7, 2.9))
+    told = dataclasses.replace(outputs.reports[0], open_episodes=(opened,))
+    hosts.take(dataclasses.replace(outputs, reports=(told,)), 100.0, 1000)
+    hosts.clear(START + 60_000)
+    assert hosts.published(1000) == ()
+    assert hosts.past() == (dataclasses.replace(opened, end_ms=START + 7000),)
+    assert [record.getMessage() for record in caplog.records][-1].startswith("episode closed: n1@")
 
 
 values = st.sampled_from([0.1, 0.5, 1.5, float("nan")])
