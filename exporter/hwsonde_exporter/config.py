@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from hwsonde_exporter import __version__
 from hwsonde_exporter.errors import ConfigError
 from hwsonde_exporter.exporter import ExporterSettings
-from hwsonde_exporter.host import Paths
+from hwsonde_exporter.host import Ignored, Paths
 from hwsonde_exporter.options import Option, options
 from hwsonde_exporter.registry import Collector
 from hwsonde_exporter.runner import RunnerSettings
@@ -35,6 +35,8 @@ class Settings:
         Scrapes served at once.
     paths
         Where the host's kernel files are.
+    ignored
+        What of the host is left out.
     exporter
         Collectors and sampler.
     log_level, log_format
@@ -46,6 +48,7 @@ class Settings:
     listen: tuple[tuple[str, int], ...]
     max_scrapes: int
     paths: Paths
+    ignored: Ignored
     exporter: ExporterSettings
     log_level: str
     log_format: str
@@ -176,6 +179,7 @@ def _settings(values: Mapping[str, Any], kinds: Mapping[str, type[Collector]], *
         listen=values["web.listen-address"],
         max_scrapes=values["web.max-scrapes"],
         paths=Paths(values["path.procfs"], values["path.sysfs"], values["path.rootfs"]),
+        ignored=Ignored(values["collector.network.ignored-devices"], values["collector.filesystem.ignored-mounts"]),
         exporter=ExporterSettings(runner, values["sampler.hertz"]),
         log_level=values["log.level"],
         log_format=values["log.format"],
@@ -200,7 +204,7 @@ def _parser(table: Mapping[str, Option]) -> argparse.ArgumentParser:
     parser.add_argument(
         "--config.file",
         metavar="FILE",
-        help="YAML with the same keys, nested at the dot (web: {listen-address: ...}); flags win",
+        help="YAML with the same keys, nested at the first dot (web: {listen-address: ...}); flags win",
     )
     for key, option in table.items():
         text = option.help.replace("%", "%%")

@@ -9,7 +9,7 @@ from typing import cast
 
 from hwsonde_exporter.cell import Clocks
 from hwsonde_exporter.exposition import Block, Shape, block_of
-from hwsonde_exporter.host import Host, Paths
+from hwsonde_exporter.host import Host, Ignored, Paths
 from hwsonde_exporter.registry import Collector, FastSource
 from hwsonde_exporter.runner import Runner, RunnerSettings
 from hwsonde_exporter.sampler import Sampler
@@ -38,13 +38,21 @@ class Exporter:
         See `ExporterSettings`.
     clocks
         Where time comes from.
+    ignored
+        What of the host is left out.
     """
 
     def __init__(
-        self, kinds: Mapping[str, type[Collector]], paths: Paths, settings: ExporterSettings, clocks: Clocks
+        self,
+        kinds: Mapping[str, type[Collector]],
+        paths: Paths,
+        settings: ExporterSettings,
+        clocks: Clocks,
+        ignored: Ignored | None = None,
     ) -> None:
         self._kinds = dict(kinds)
         self._paths = paths
+        self._ignored = ignored or Ignored()
         self._clocks = clocks
         self._started = clocks.wall()
         self._settings = settings
@@ -139,7 +147,7 @@ class Exporter:
         return block
 
     def _new_host(self) -> Host:
-        return Host(self._paths)
+        return Host(self._paths, ignored=self._ignored)
 
     def _fast_sources(self, settings: ExporterSettings) -> dict[str, tuple[type[FastSource], Callable[[], FastSource]]]:
         found = {}

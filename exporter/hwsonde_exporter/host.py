@@ -1,8 +1,9 @@
-"""The host's kernel files: where they lie and how they are read."""
+"""The host's kernel files: where they lie, how they are read, and what of the host is left out."""
 
 from __future__ import annotations
 
 import os
+import re
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,6 +13,18 @@ from hwsonde_exporter.errors import ReadError
 
 _CHUNK = 1 << 16
 MAX_FILE_BYTES = 16 << 20
+# One end of each container's cable, and what container networks and virtual machine hosts make by the thousand. Short
+# words are followed by the forms that such programs make, since green0 and tape0 are somebody's own names.
+IGNORED_DEVICES = re.compile(
+    r"veth\S*|docker([0-9]+|_gwbridge)|br-\S*|cali[0-9a-f]+|cilium\S*|lxc\S*|flannel\S*|cni([0-9]+|-\S+)|nerdctl\S*|podman[0-9]+"
+    r"|kube-\S*|virbr\S*|vnet[0-9]+|tap([0-9]+(i[0-9]+|_kata)?|[0-9a-f]{8}-[0-9a-f]{2})"
+    r"|dummy[0-9]+|tunl[0-9]+|ip6tnl[0-9]+|sit[0-9]+|gre(tap)?[0-9]+"
+)
+# A container's layers and volumes: many, and each on a filesystem that is reported anyway.
+IGNORED_MOUNTS = re.compile(
+    r"/(proc|sys|dev/pts|snap|run/(user|credentials|netns|docker|containerd|snapd)"
+    r"|var/lib/(docker|containers|containerd|kubelet))(/.*)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +45,14 @@ class Paths:
     def sys(self, *parts: str) -> Path:
         """Path of a file under sysfs."""
         return self.sysfs.joinpath(*parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """What of the host is left out: patterns of whole names of network devices, and of whole mount points."""
+
+    devices: re.Pattern[str] = IGNORED_DEVICES
+    mounts: re.Pattern[str] = IGNORED_MOUNTS
 
 
 @dataclass(slots=True)
@@ -136,7 +157,8 @@ def _close(slot: _Slot) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a collector is given: the paths, and the reader that keeps files open."""
+    """What a collector is given: the paths, the reader that keeps files open, and what to leave out."""
 
     paths: Paths = field(default_factory=Paths)
     files: FileReader = field(default_factory=FileReader)
+    ignored: Ignored = field(default_factory=Ignored)

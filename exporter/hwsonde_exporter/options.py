@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hwsonde_exporter import logs
+from hwsonde_exporter.host import IGNORED_DEVICES, IGNORED_MOUNTS
 from hwsonde_exporter.registry import Collector
 
 DEFAULT_PORT = 9880
@@ -23,7 +25,8 @@ class Option:
     Attributes
     ----------
     key
-        Section and name, as in ``web.listen-address``: the flag is ``--`` and the key; in the file the section is a mapping.
+        Section and name, as in ``web.listen-address``: the flag is ``--`` and the key; in the file the section, all before the
+        first dot, is a mapping.
     parse
         Makes the value of a text; raises ValueError with what is allowed.
     default
@@ -80,6 +83,20 @@ def options(kinds: Mapping[str, type[Collector]]) -> dict[str, Option]:
             _integer(10, 1_000_000),
             max(2000, 16 * (os.cpu_count() or 1)),
             "greatest number of series of one collector (default 2000, or 16 a CPU where that is more)",
+        ),
+        Option(
+            "collector.network.ignored-devices",
+            _pattern,
+            IGNORED_DEVICES,
+            "network devices that are left out: a regular expression of the whole name (default: those that containers and virtual "
+            "machines make, such as veth.*)",
+        ),
+        Option(
+            "collector.filesystem.ignored-mounts",
+            _pattern,
+            IGNORED_MOUNTS,
+            "mount points that are left out: a regular expression of the whole path (default: those of containers, users' sessions "
+            "and pseudo filesystems)",
         ),
         Option("sampler.hertz", _rate, 10.0, "ticks a second of the fast sampler, 0 switches it off (default 10)"),
         Option("log.level", _choice(*logs.LEVELS), "info", f"one of {', '.join(logs.LEVELS)} (default info)"),
@@ -148,6 +165,16 @@ def _rate(text: str) -> float:
     if value != 0 and not 0.1 <= value <= _MAX_HERTZ:
         raise ValueError(allowed)
     return value
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    allowed = 'a regular expression of whole names, such as "veth.*|tap[0-9]+"; "(?!)" leaves nothing out'
+    if not text:
+        raise ValueError(allowed)
+    try:
+        return re.compile(text)
+    except (re.error, OverflowError, RecursionError):
+        raise ValueError(allowed) from None
 
 
 def _folder(text: str) -> Path:

@@ -31,7 +31,7 @@ _CLOCKS = Clocks(time.monotonic, time.time)
 
 def print_once(settings: Settings, kinds: Mapping[str, type[Collector]], write: Callable[[bytes], object]) -> int:
     """Give one exposition to ``write``, without the sampler's moments: they need time."""
-    exporter = Exporter(kinds, settings.paths, replace(settings.exporter, hertz=0.0), _CLOCKS)
+    exporter = Exporter(kinds, settings.paths, replace(settings.exporter, hertz=0.0), _CLOCKS, settings.ignored)
     exporter.start()
     exporter.settle(_BACKGROUND_SECONDS)
     write(render(exporter.scrape()))
@@ -62,7 +62,7 @@ def serve(settings: Settings, kinds: Mapping[str, type[Collector]], reload: Call
     from hwsonde_exporter.web import Application  # noqa: PLC0415
 
     signals = _catch_signals()
-    exporter = Exporter(kinds, settings.paths, settings.exporter, _CLOCKS)
+    exporter = Exporter(kinds, settings.paths, settings.exporter, _CLOCKS, settings.ignored)
     application = Application(exporter, socket.gethostname(), settings.max_scrapes, gzip_compressor())
     listeners = Listeners(settings.listen, application, threads=settings.max_scrapes + 4)
     listeners.start()
@@ -110,10 +110,12 @@ def _reload(exporter: Exporter, settings: Settings, reload: Callable[[], Setting
         _LOG.error("configuration is wrong, the old one stays in force: %s", error)
         return settings
     exporter.reload_success = True
-    fixed = (settings.listen, settings.max_scrapes, settings.paths)
-    if (fresh.listen, fresh.max_scrapes, fresh.paths) != fixed:
-        _LOG.warning("web.* and path.* take effect with a restart only")
+    kept = replace(
+        fresh, listen=settings.listen, max_scrapes=settings.max_scrapes, paths=settings.paths, ignored=settings.ignored
+    )
+    if kept != fresh:
+        _LOG.warning("web.*, path.* and what is ignored take effect with a restart only")
     logs.set_up(fresh.log_level, fresh.log_format)
     exporter.configure(fresh.exporter)
     _LOG.info("configuration read again, collectors are probed anew")
-    return replace(fresh, listen=settings.listen, max_scrapes=settings.max_scrapes, paths=settings.paths)
+    return kept

@@ -26,11 +26,6 @@ _PSEUDO = frozenset((
     "nsfs", "proc", "pstore", "ramfs", "resctrl", "rpc_pipefs", "securityfs", "selinuxfs", "squashfs", "sysfs", "tracefs",
 ))
 # fmt: on
-# A container's layers and volumes: many, and each on a filesystem that is reported anyway.
-IGNORED_MOUNTS = (
-    r"/(?:proc|sys|dev/pts|snap|run/(?:user|credentials|netns|docker|containerd|snapd)"
-    r"|var/lib/(?:docker|containers|containerd|kubelet))(?:/.*)?"
-)
 _ESCAPE = re.compile(rb"\\([0-7]{3})")
 _TIMEOUT_SECONDS = 1.0
 _MAX_THREADS = 64
@@ -132,7 +127,7 @@ def choose(mounts: Iterable[Mount], ignored: re.Pattern[str]) -> list[Mount]:
     ):
         layer = mount.fstype == b"overlay" and mount.mountpoint != b"/"
         name = parsing.text(mount.mountpoint)
-        if layer or parsing.text(mount.fstype) in _PSEUDO or ignored.match(name) or b"\0" in mount.mountpoint:
+        if layer or parsing.text(mount.fstype) in _PSEUDO or ignored.fullmatch(name) or b"\0" in mount.mountpoint:
             continue
         filesystems.setdefault(mount.number, mount)
     # Two mount points may read alike once they are cut to a label's length.
@@ -181,12 +176,10 @@ class FilesystemCollector:
         *,
         ask: Callable[[bytes], Usage] = statvfs_usage,
         timeout: float = _TIMEOUT_SECONDS,
-        ignored_mounts: str = IGNORED_MOUNTS,
     ) -> None:
         self.host = host
         self._ask = ask
         self._timeout = timeout
-        self._ignored = re.compile(rf"(?:{ignored_mounts})\Z")
         self._hanging: dict[tuple[bytes, bytes], _Question] = {}
 
     def probe(self) -> None:
@@ -195,7 +188,7 @@ class FilesystemCollector:
     def collect(self) -> Iterable[Sample]:
         """Ask every filesystem at once and wait for all of them together, at most the time-out."""
         self._hanging = {key: question for key, question in self._hanging.items() if question.is_alive()}
-        mounts = choose(parse_mountinfo(self._mountinfo()), self._ignored)
+        mounts = choose(parse_mountinfo(self._mountinfo()), self.host.ignored.mounts)
         deadline = time.monotonic() + self._timeout
         questions = self._ask_all(mounts, deadline)
         samples: list[Sample] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
@@ -13,11 +12,6 @@ from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.registry import Quantity, register
-
-# One end of each container's cable, and what container networks and virtual machine hosts make by the thousand.
-IGNORED_DEVICES = (
-    r"(veth|docker|br-|cali|cilium|lxc|flannel|cni|tunl|tap|vnet|virbr|dummy|nerdctl|podman|kube-|ip6tnl|sit|gre)\S*"
-)
 
 _DIRECTION = ("device", "direction")
 _DEV = "/proc/1/net/dev"
@@ -168,11 +162,6 @@ def parse_softnet(data: bytes) -> tuple[int, int, int] | None:
     return (sums[0], sums[1], sums[2]) if rows else None
 
 
-def device_filter(pattern: str) -> re.Pattern[str]:
-    """Compile ``ignored_devices``; it must match the whole name."""
-    return re.compile(rf"(?:{pattern})\Z")
-
-
 @register
 class NetworkCollector:
     """Traffic, errors and link state of network devices."""
@@ -187,10 +176,9 @@ class NetworkCollector:
     period: ClassVar[float | None] = None
     enabled: ClassVar[bool] = True
 
-    def __init__(self, host: Host, *, ignored_devices: str = IGNORED_DEVICES) -> None:
+    def __init__(self, host: Host) -> None:
         self.host = host
         self._sys = str(host.paths.sys("class/net"))
-        self._ignored = device_filter(ignored_devices)
         self._names: dict[bytes, str] = {}
 
     def probe(self) -> None:
@@ -241,7 +229,7 @@ class NetworkCollector:
             label = self._names.get(name)
             if label is None:
                 label = parsing.text(name)
-                if self._ignored.match(label):
+                if self.host.ignored.devices.fullmatch(label):
                     label = ""
             known[name] = label
             if label:

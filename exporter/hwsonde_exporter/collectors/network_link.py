@@ -7,7 +7,6 @@ from functools import partial
 from typing import ClassVar
 
 from hwsonde_exporter.collectors._files import entries, link_name, sys_number, sys_text
-from hwsonde_exporter.collectors.network import IGNORED_DEVICES, device_filter
 from hwsonde_exporter.errors import Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -49,10 +48,9 @@ class NetworkLinkCollector:
     period: ClassVar[float | None] = 5.0
     enabled: ClassVar[bool] = True
 
-    def __init__(self, host: Host, *, ignored_devices: str = IGNORED_DEVICES) -> None:
+    def __init__(self, host: Host) -> None:
         self.host = host
         self._sys = str(host.paths.sys("class/net"))
-        self._ignored = device_filter(ignored_devices)
 
     def probe(self) -> None:
         """Raise `Unavailable` where sysfs shows no network devices."""
@@ -66,7 +64,7 @@ class NetworkLinkCollector:
             base = f"{self._sys}/{device}"
             mtu = sys_number(self.host, f"{base}/mtu")
             # A plain file here is no device: bonding_masters lies among them.
-            if mtu is None or self._ignored.match(device):
+            if mtu is None or self.host.ignored.devices.fullmatch(device):
                 continue
             samples.append(Sample(MTU, (device,), mtu))
             speed = sys_number(self.host, f"{base}/speed")

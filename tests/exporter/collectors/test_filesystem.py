@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import re
 import threading
 from pathlib import Path
@@ -9,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsonde_exporter.collectors.filesystem import (
-    IGNORED_MOUNTS,
     FilesystemCollector,
     Usage,
     choose,
@@ -17,10 +17,10 @@ from hwsonde_exporter.collectors.filesystem import (
     statvfs_usage,
 )
 from hwsonde_exporter.errors import ReadError
+from hwsonde_exporter.host import IGNORED_MOUNTS, Ignored
 from tests.exporter.collectors.fakes import memory_host
 from tests.exporter.collectors.hosts import values
 
-IGNORED = re.compile(rf"(?:{IGNORED_MOUNTS})\Z")
 USAGE = Usage(1000, 400, 50, 20)
 STUCK = "hwsonde_storage_filesystem_stuck"
 
@@ -32,7 +32,7 @@ def line(
 
 
 def points(text: str) -> list[str]:
-    return [mount.mountpoint.decode() for mount in choose(parse_mountinfo(text.encode()), IGNORED)]
+    return [mount.mountpoint.decode() for mount in choose(parse_mountinfo(text.encode()), IGNORED_MOUNTS)]
 
 
 def test_parse_mountinfo() -> None:
@@ -59,7 +59,7 @@ def test_each_filesystem_once_by_its_root() -> None:
 
 def test_a_mount_that_another_hides_is_not_asked() -> None:
     text = line("8:1", "/", "/a", "ext4") + line("8:2", "/", "/a", "xfs")
-    assert [mount.fstype for mount in choose(parse_mountinfo(text.encode()), IGNORED)] == [b"xfs"]
+    assert [mount.fstype for mount in choose(parse_mountinfo(text.encode()), IGNORED_MOUNTS)] == [b"xfs"]
 
 
 def test_pseudo_filesystems_and_layers_are_left_out() -> None:
@@ -83,7 +83,7 @@ def test_the_root_of_a_container_is_reported() -> None:
 @given(st.binary(max_size=200), st.integers(0, 20))
 def test_garbled_mountinfo_never_raises(junk: bytes, cut: int) -> None:
     text = line("8:1", "/", "/a", "ext4").encode()
-    mounts = choose(parse_mountinfo(text[:cut] + junk + text + junk), IGNORED)
+    mounts = choose(parse_mountinfo(text[:cut] + junk + text + junk), IGNORED_MOUNTS)
     assert len({mount.labels for mount in mounts}) == len(mounts)
 
 
@@ -103,6 +103,14 @@ def test_size_space_and_inodes() -> None:
         answer[name(thing), *labels] for thing in ("size_bytes", "available_bytes", "inodes", "free_inodes")
     ] == list(USAGE)
     assert (answer[name("readonly"), *labels], answer[STUCK, *labels]) == (0, 0)
+
+
+def test_what_an_operator_ignores_is_ignored() -> None:
+    text = line("8:1", "/", "/data", "ext4") + line("8:2", "/", "/database", "ext4") + line("8:3", "/", "/proc", "ext4")
+    host, _ = memory_host({"/proc/1/mountinfo": text.encode()})
+    host = dataclasses.replace(host, ignored=Ignored(mounts=re.compile("/data")))
+    answer = values(list(FilesystemCollector(host, ask=lambda path: USAGE).collect()))
+    assert {key[1] for key in answer} == {"/database", "/proc"}
 
 
 def test_filesystems_without_size_or_inodes_say_nothing_of_them() -> None:

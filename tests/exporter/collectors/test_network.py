@@ -1,21 +1,21 @@
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hwsonde_exporter.collectors.network import (
     BYTES_SAMPLED,
-    IGNORED_DEVICES,
     NetworkCollector,
-    device_filter,
     parse_net_dev,
     parse_softnet,
 )
 from hwsonde_exporter.collectors.network_link import NetworkLinkCollector
 from hwsonde_exporter.collectors.tcp import TcpCollector, parse_sockstat
 from hwsonde_exporter.errors import ReadError, Unavailable
-from hwsonde_exporter.host import FileReader, Host, Paths
+from hwsonde_exporter.host import IGNORED_DEVICES, FileReader, Host, Ignored, Paths
 from tests.exporter.collectors.fakes import memory_host
 from tests.exporter.collectors.hosts import fixture_host, values
 
@@ -35,15 +35,55 @@ def test_parse_softnet_is_hexadecimal_and_all_or_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["veth3fa91c2", "docker0", "br-1f2e", "cali12ab", "tap0", "vnet12", "cni0", "lxc1a", "virbr0"]
+    "name",
+    [
+        "veth3fa91c2",
+        "docker0",
+        "br-1f2e",
+        "cali12ab",
+        "tap0",
+        "vnet12",
+        "cni0",
+        "lxc1a",
+        "virbr0",
+        "tap100i0",
+        "tap0_kata",
+        "tap1a2b3c4d-5e",
+        "gre0",
+        "gretap0",
+        "sit0",
+        "dummy0",
+        "docker_gwbridge",
+        "cni-podman0",
+        "flannel.1",
+    ],
 )
 def test_devices_of_containers_are_ignored(name: str) -> None:
-    assert device_filter(IGNORED_DEVICES).match(name)
+    assert IGNORED_DEVICES.fullmatch(name)
 
 
-@pytest.mark.parametrize("name", ["eth0", "ens1f0np0", "bond0", "lo", "ib0", "wg0", "team0", "brand0", "eth0.100"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "eth0",
+        "ens1f0np0",
+        "bond0",
+        "lo",
+        "ib0",
+        "wg0",
+        "team0",
+        "brand0",
+        "eth0.100",
+        "green0",
+        "tape0",
+        "site0",
+        "vnet",
+        "greener",
+        "dummyload",
+    ],
+)
 def test_devices_of_the_host_are_not(name: str) -> None:
-    assert not device_filter(IGNORED_DEVICES).match(name)
+    assert not IGNORED_DEVICES.fullmatch(name)
 
 
 def test_columns_go_where_they_belong() -> None:
@@ -86,7 +126,7 @@ def test_only_devices_that_carried_traffic_are_sampled() -> None:
 
 def test_what_an_operator_ignores_is_ignored() -> None:
     host, _ = memory_host({"/proc/1/net/dev": HEAD + ROW % (b"eth0", 1, 1) + ROW % (b"veth1", 1, 1)})
-    collector = NetworkCollector(host, ignored_devices="eth.*")
+    collector = NetworkCollector(replace(host, ignored=Ignored(devices=re.compile("eth.*"))))
     assert {key[1] for key in values(list(collector.collect()))} == {"veth1"}
 
 

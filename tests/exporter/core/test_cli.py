@@ -89,9 +89,9 @@ def test_sighup_reads_the_configuration_again_and_keeps_the_old_one_when_it_is_w
         found = served.metrics()
         assert found["hwsonde_exporter_config_last_reload_successful"] == 0
         assert "hwsonde_exporter_sampler_ticks_total" in found
-        file.write_text("sampler: {hertz: 10}\nweb: {listen-address: ':1'}\n")
+        file.write_text("sampler: {hertz: 10}\ncollector: {network.ignored-devices: 'eth.*'}\n")
         served.process.send_signal(signal.SIGHUP)
-        served.wait_for("configuration read again(.|\n)*configuration read again")
+        served.wait_for("configuration read again(.|\n)*what is ignored take effect(.|\n)*configuration read again")
         assert served.metrics()["hwsonde_exporter_config_last_reload_successful"] == 1
     finally:
         assert served.end(signal.SIGTERM)[0] == 0
@@ -104,6 +104,15 @@ def test_once_prints_one_exposition() -> None:
     names = {family.name for family in text_string_to_metric_families(done.stdout)}
     assert "hwsonde_exporter_build_info" in names
     assert len(names) > 5
+
+
+def test_what_is_ignored_is_left_out() -> None:
+    assert 'device="lo"' in run("--once").stdout
+    ignoring = run(
+        "--once", "--collector.network.ignored-devices=lo", "--collector.filesystem.ignored-mounts=/.*"
+    ).stdout
+    assert 'device="lo"' not in ignoring
+    assert 'mountpoint="' not in ignoring
 
 
 def test_once_into_a_pipe_that_is_closed_is_no_error() -> None:

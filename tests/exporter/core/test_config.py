@@ -6,10 +6,12 @@ from hypothesis import strategies as st
 
 from hwsonde_exporter.config import load, parse_file
 from hwsonde_exporter.errors import ConfigError
+from hwsonde_exporter.host import Ignored
 from hwsonde_exporter.options import options, parse_address
 from tests.exporter.core.fakes import collector_kind
 
 ADDRESSES = "HOST:PORT, [IPV6]:PORT or :PORT, port 0 to 65535"
+PATTERN = 'a regular expression of whole names, such as "veth.*|tap[0-9]+"; "(?!)" leaves nothing out'
 KINDS = {"cpu": collector_kind("cpu", list), "gpu": collector_kind("gpu", list, enabled=False)}
 
 
@@ -75,6 +77,16 @@ log: {{level: debug, format: json}}
     assert (over.listen, over.exporter.hertz) == ((("", 1),), 20.0)
 
 
+def test_what_is_ignored_comes_from_flags_and_the_file(tmp_path: Path) -> None:
+    text = 'collector: {network.ignored-devices: "eth.*", filesystem.ignored-mounts: "/a|/b", cpu: false}'
+    found = loaded(tmp_path, text, "--collector.network.ignored-devices", "ib[0-9]+")
+    assert (found.ignored.devices.pattern, found.ignored.mounts.pattern) == ("ib[0-9]+", "/a|/b")
+    assert found.exporter.runner.enabled == frozenset()
+    assert load([], KINDS).ignored == Ignored()
+    message = "exporter.yaml:1: collector.network.ignored-devices: '[' is not allowed; allowed: " + PATTERN
+    assert refused(tmp_path, 'collector: {network.ignored-devices: "["}') == message
+
+
 @pytest.mark.parametrize("text", ["", "# nothing\n", "web:\n", "web: {}\n"])
 def test_an_empty_file_or_section_changes_nothing(tmp_path: Path, text: str) -> None:
     assert loaded(tmp_path, text) == load([], KINDS)
@@ -121,6 +133,8 @@ def test_a_file_that_is_not_there_or_too_large(tmp_path: Path) -> None:
     [
         (["--sampler.hertz", "-3"], "--sampler.hertz: '-3' is not allowed; allowed: 0, or ticks a second from 0.1 to 100"),
         (["--web.listen-address", "localhost"], f"--web.listen-address: 'localhost' is not allowed; allowed: {ADDRESSES}"),
+        (["--collector.network.ignored-devices", "a)(b"], f"--collector.network.ignored-devices: 'a)(b' is not allowed; allowed: {PATTERN}"),
+        (["--collector.filesystem.ignored-mounts="], f"--collector.filesystem.ignored-mounts: '' is not allowed; allowed: {PATTERN}"),
         (["--no-such-flag"], "unrecognized arguments: --no-such-flag; see --help"),
         (["--collector.cp"], "unrecognized arguments: --collector.cp; see --help"),
         (["--collector.series-limit=1"], "--collector.series-limit: '1' is not allowed; allowed: an integer from 10 to 1000000"),
