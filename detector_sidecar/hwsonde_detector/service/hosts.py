@@ -67,6 +67,10 @@ class Hosts:
         """The shortest scrape interval of any host."""
         return min((report.interval_ms for report in self._reports.values() if report.interval_ms), default=None)
 
+    def longest_interval_ms(self) -> int | None:
+        """The longest scrape interval of any host."""
+        return max((report.interval_ms for report in self._reports.values() if report.interval_ms), default=None)
+
     def clear(self, now_ms: int) -> None:
         """Forget all hosts (they are learned anew); open episodes end with their newest window, or now, and are kept as closed ones."""
         for entity, report in list(self._reports.items()):

@@ -69,6 +69,7 @@ class Loop:
         self._answered = False
         self._behind = False
         self._newest_ms: int | None = None
+        self._longest_ms = self._pace.interval_ms
         self._started_ms = self.reloaded_ms = clock.now_ms()
         self._cursor = Cursor(self._started_ms - parts.history_ms, parts.longest_ms)
         self.board = Noticeboard(self._published())
@@ -83,6 +84,7 @@ class Loop:
             own = document["service"]
             self._hosts = Hosts(read_episode(part) for part in own["past"])
             self._pace.interval_ms = int(own["interval_ms"])
+            self._longest_ms = int(own["longest_interval_ms"])
             self.parts.engine.restore(document["engine"], arrays)
         except (KeyError, TypeError, ValueError) as error:
             self.saver.reject(f"what was saved lacks something ({type(error).__name__}: {error})")
@@ -152,6 +154,7 @@ class Loop:
             "service": {
                 "past": [write_episode(episode) for episode in self._hosts.past()],
                 "interval_ms": self._pace.interval_ms,
+                "longest_interval_ms": self._hosts.longest_interval_ms() or self._longest_ms,
             },
         }
         self.saver.save(document, arrays, self._clock.now_ms(), self._clock.monotonic())
@@ -243,10 +246,13 @@ class Loop:
             self.save()
 
     def _rewind(self) -> None:
-        """Begin a few intervals before the last row: rates need the samples before it."""
+        """Begin a few intervals before the last row: rates need the samples before it.
+
+        The last row of a host that is scraped less often than the others is up to one of its own intervals older than the newest of all.
+        """
         last = self.parts.engine.last_row_ms()
         if last is not None:
-            self._cursor.position_ms = last - 2 * self._pace.interval_ms
+            self._cursor.position_ms = last - min(3 * self._longest_ms, self.parts.longest_ms)
             log.info(
                 "state: %s; reading goes on from %.0f s ago", "models are back", (self._clock.now_ms() - last) / 1000
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,10 @@ class FakeSource:
 
 
 class FakeEngine:
-    """Scores each new row once; ``trouble`` is raised by the next steps; ``events`` come with the next one."""
+    """Scores each new row once; ``trouble`` is raised by the next steps; ``events`` come with the next one.
+
+    ``others`` are the scrape intervals of hosts that have no rows yet.
+    """
 
     def __init__(self, plan: Plan | None = None) -> None:
         self.plan = plan or Plan(Settings(), ())
@@ -89,6 +93,7 @@ class FakeEngine:
         self.times: list[int] = []
         self.trouble: list[Exception] = []
         self.events: list[EpisodeEvent] = []
+        self.others: tuple[int, ...] = ()
         self.during: Callable[[], None] = lambda: None
 
     def step(self, batch: SampleBatch, now_ms: int) -> Outputs:
@@ -105,7 +110,11 @@ class FakeEngine:
         learning = Learning(len(self.rows), 240, None, frozen=False, channels=1, channels_judged=1)
         events, self.events = tuple(self.events), []
         report = EntityReport(HOST, scores, learning, 1000, skipped={"not_full": 1, "reset": 2} if new else {})
-        return Outputs((report,), events)
+        slow = tuple(
+            replace(report, entity=Entity((("node", f"slow-{interval}"),)), scores=(), interval_ms=interval)
+            for interval in self.others
+        )
+        return Outputs((report, *slow), events)
 
     def last_row_ms(self) -> int | None:
         return self.rows[-1] if self.rows else None

@@ -242,6 +242,25 @@ def test_a_restart_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert second.engine.rows == list(range(first.engine.rows[0], second.engine.rows[-1] + 1, 1000))
 
 
+def test_a_restart_reads_again_what_the_slowest_host_needs(tmp_path: Path) -> None:
+    first = Bench(tmp_path)
+    first.engine.others = (30_000,)
+    first.caught_up()
+    first.loop.close()
+    second = Bench(tmp_path)
+    second.clock.wall = first.clock.wall
+    second.loop.resume()
+    # Saved again before the slow host is heard of.
+    second.loop.close()
+    third = Bench(tmp_path)
+    third.clock.wall = first.clock.wall
+    third.loop.resume()
+    third.turn()
+    # Its last row may be 30 s old; the rate of that row needs the sample 30 s before, and the window one more.
+    assert third.source.asked[0][0] <= first.engine.rows[-1] - 90_000
+    assert third.source.asked[0][0] >= first.engine.rows[-1] - 95_000
+
+
 def test_after_a_long_stop_only_the_last_hour_is_read(tmp_path: Path) -> None:
     first = Bench(tmp_path)
     first.caught_up()
@@ -258,7 +277,7 @@ def test_after_a_long_stop_only_the_last_hour_is_read(tmp_path: Path) -> None:
     [
         {},
         {"service": {"past": [{}], "interval_ms": 1000}, "engine": {"last": 1}},
-        {"service": {"past": [], "interval_ms": 1000}, "engine": {}},
+        {"service": {"past": [], "interval_ms": 1000, "longest_interval_ms": 1000}, "engine": {}},
     ],
 )
 def test_state_that_lacks_something_means_a_cold_start_and_one_line(
