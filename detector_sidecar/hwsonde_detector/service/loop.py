@@ -10,11 +10,11 @@ from typing import Any
 from hwsonde_detector import telemetry
 from hwsonde_detector.clock import Clock
 from hwsonde_detector.errors import SourceError, StateError
+from hwsonde_detector.hoststate import episode_document, read_episode
 from hwsonde_detector.published import Noticeboard, Published, SourceState
 from hwsonde_detector.service.hosts import Hosts
 from hwsonde_detector.service.pace import Cursor, Pace, SourceClock, Timeline
 from hwsonde_detector.service.parts import Interruptible, Observer, Parts
-from hwsonde_detector.service.recall import read_episode, write_episode
 from hwsonde_detector.service.saving import Saver
 from hwsonde_detector.service.trouble import Trouble
 from hwsonde_detector.sources.base import Read
@@ -152,7 +152,7 @@ class Loop:
         document: dict[str, Any] = {
             "engine": engine,
             "service": {
-                "past": [write_episode(episode) for episode in self._hosts.past()],
+                "past": [episode_document(episode) for episode in self._hosts.past()],
                 "interval_ms": self._pace.interval_ms,
                 "longest_interval_ms": self._hosts.longest_interval_ms() or self._longest_ms,
             },
