@@ -25,7 +25,7 @@ class PublishedHost:
     """What is known of one entity.
 
     ``recent`` are the windows of the trailing hold, oldest first; ``hold_s`` is how long a value must stay to be seen by every scrape:
-    the scrape interval and one tick.
+    the scrape interval and one tick. ``named_by_instance`` says that the label of the host is missing and ``instance`` served.
     """
 
     entity: Entity
@@ -34,6 +34,7 @@ class PublishedHost:
     open_episodes: tuple[Episode, ...] = ()
     recent: tuple[Held, ...] = ()
     hold_s: float = 2.0
+    named_by_instance: bool = False
 
     def held(self, monotonic: float) -> tuple[Score, ...]:
         """Scores of the trailing hold; when the newest is older than that it stays for two more holds, and is then withdrawn.

@@ -55,6 +55,7 @@ class Hosts:
                 report.open_episodes,
                 tuple(self._recent[entity]),
                 _hold_ms(report, tick_ms) / 1000,
+                report.named_by_instance,
             )
             for entity, report in sorted(self._reports.items())
         )

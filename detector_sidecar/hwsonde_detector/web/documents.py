@@ -136,6 +136,7 @@ def _host_row(known: PublishedHost, held: Sequence[Score], track: Track, now_ms:
     return {
         "name": name_of(known.entity),
         "labels": dict(known.entity.labels),
+        "named_by_instance": known.named_by_instance,
         "state": state,
         "score": number(worst),
         "calibrated": newest is not None and newest.calibrated,

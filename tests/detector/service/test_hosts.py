@@ -60,6 +60,14 @@ def test_an_open_episode_ends_when_its_host_is_learned_anew(caplog: pytest.LogCa
     assert [record.getMessage() for record in caplog.records][-1].startswith("episode closed: n1@")
 
 
+def test_how_a_host_got_its_name_is_published() -> None:
+    hosts = Hosts()
+    for named in (True, False):
+        (told,) = report(scored(1, 0.5)).reports
+        hosts.take(Outputs((dataclasses.replace(told, named_by_instance=named),)), 100.0, 1000)
+        assert hosts.published(1000)[0].named_by_instance == named
+
+
 values = st.sampled_from([0.1, 0.5, 1.5, float("nan")])
 
 

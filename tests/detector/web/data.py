@@ -85,7 +85,7 @@ def episode(host: Entity, start_ms: int, end_ms: int | None, title: str = "") ->
 
 
 def fleet(hostile: str = "node23") -> tuple[Noticeboard, History]:
-    """Three hosts: one in an episode, one quiet, one learning (whose name may be hostile)."""
+    """Three hosts: one in an episode, one quiet, one learning (whose name comes from its instance and may be hostile)."""
     history, random = History(), np.random.default_rng(7)
     bad, quiet, new = entity("node17"), entity("node18"), entity(hostile)
     reports, hosts = [], []
@@ -108,7 +108,8 @@ def fleet(hostile: str = "node23") -> tuple[Noticeboard, History]:
         learning = Learning(rows, 240, NOW - 90_000 if host is not new else None, host is bad, 96, 71)
         reports.append(EntityReport(host, tuple(scores), learning, 1000))
         opened = (episode(host, NOW - 38_000, None),) if host is bad else ()
-        hosts.append(PublishedHost(host, learning, 1000, opened, (Held(99.5, scores[-1]),), 2.0))
+        held = (Held(99.5, scores[-1]),)
+        hosts.append(PublishedHost(host, learning, 1000, opened, held, 2.0, named_by_instance=host is new))
     history.take(Outputs(tuple(reports)))
     past = (
         episode(

@@ -83,6 +83,13 @@ def test_while_the_past_is_read_no_host_is_called_anomalous() -> None:
     assert len(answer(application, "/api/v1/hosts/a/node17")["episodes"]["open"]) == 1
 
 
+def test_a_host_without_its_label_says_so() -> None:
+    document = answer(app(), "/api/v1/hosts")
+    assert [host["name"] for host in document["hosts"] if host["named_by_instance"]] == ["a/node23"]
+    assert answer(app(), "/api/v1/hosts/a/node23")["named_by_instance"]
+    assert ask(app(), "/")[2].decode().count("(named after its instance)") == 1
+
+
 def test_a_slash_in_a_name_may_come_encoded() -> None:
     assert answer(app(), "/api/v1/hosts/a%2Fnode17") == answer(app(), "/api/v1/hosts/a/node17")
 

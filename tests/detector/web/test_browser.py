@@ -60,6 +60,8 @@ def test_the_page_shows_host_part_and_size_of_the_trouble(address: str, tmp_path
     assert len(re.findall(r"<script", dom)) == 2
     assert "learning 80 of 240 rows, about 3 min to go" in dom
     assert re.search(r'scope="row">disk_written\{device=nvme0n1\}<', dom)
+    assert len(re.findall(r'<span class="words">named after its instance', dom)) == 1
+    assert re.search(r'id="named"[^>]* hidden', dom), "the note of another host"
     assert "moved first: cpu_sampled_busy_ratio" in dom
 
 

@@ -72,9 +72,10 @@ function newRow(name) {
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("aria-hidden", "true");
   const row = {
-    name: make("span", { className: "name" }), score: make("span", { className: "score" }), words: make("span", { className: "words" }), svg,
+    name: make("span", { className: "name" }), score: make("span", { className: "score" }), words: make("span", { className: "words" }),
+    named: make("span", { className: "words", textContent: "named after its instance: its label is missing", hidden: true }), svg,
   };
-  row.button = make("button", { type: "button" }, row.name, row.score, row.words, svg);
+  row.button = make("button", { type: "button" }, row.name, row.score, row.words, svg, row.named);
   row.button.addEventListener("click", () => choose(name));
   row.item = make("li", {}, row.button);
   return row;
@@ -119,6 +120,7 @@ function showHosts(all) {
     put(row.name, host.name);
     put(row.score, host.score === null ? "–" : score(host.score));
     put(row.words, words(host));
+    row.named.hidden = !host.named_by_instance;
     spark(row.svg, host.spark);
     row.button.dataset.state = host.state;
     row.button.setAttribute("aria-pressed", String(host.name === chosen));
@@ -202,6 +204,7 @@ function showDetail(host) {
   put(byId("host-name"), host.name);
   put(byId("host-state"), `${STATES[host.state][0]} ${words(host)}`);
   byId("host-state").dataset.state = host.state;
+  byId("named").hidden = !host.named_by_instance;
   byId("learning").hidden = host.state !== "learning";
   put(byId("learning-text"), words(host));
   byId("learning-bar").value = host.rows_needed ? Math.min(1, host.rows / host.rows_needed) : 0;
