@@ -84,7 +84,7 @@ class FakeSource:
 class FakeEngine:
     """Scores each new row once; ``trouble`` is raised by the next steps; ``events`` come with the next one.
 
-    ``others`` are the scrape intervals of hosts that have no rows yet.
+    An episode is open while the newest row lies in ``fault`` (first and last ms). ``others`` are the scrape intervals of hosts that have no rows yet.
     """
 
     def __init__(self, plan: Plan | None = None) -> None:
@@ -93,6 +93,7 @@ class FakeEngine:
         self.times: list[int] = []
         self.trouble: list[Exception] = []
         self.events: list[EpisodeEvent] = []
+        self.fault = (0, 0)
         self.others: tuple[int, ...] = ()
         self.during: Callable[[], None] = lambda: None
 
@@ -109,7 +110,8 @@ class FakeEngine:
         scores = tuple(window(time) for time in new)
         learning = Learning(len(self.rows), 240, None, frozen=False, channels=1, channels_judged=1)
         events, self.events = tuple(self.events), []
-        report = EntityReport(HOST, scores, learning, 1000, skipped={"not_full": 1, "reset": 2} if new else {})
+        opened = (event(Phase.OPENED).episode,) if self.fault[0] <= self.rows[-1] <= self.fault[1] else ()
+        report = EntityReport(HOST, scores, learning, 1000, opened, skipped={"not_full": 1, "reset": 2} if new else {})
         slow = tuple(
             replace(report, entity=Entity((("node", f"slow-{interval}"),)), scores=(), interval_ms=interval)
             for interval in self.others

@@ -16,6 +16,7 @@ from hwsonde_detector.service.saving import Saver
 from hwsonde_detector.state import load_state, save_state
 from hwsonde_detector.telemetry import Counters
 from hwsonde_detector.types import Outputs, Phase
+from hwsonde_detector.writers.exposition import exposition
 
 from .fakes import START, FakeClock, FakeEngine, FakeRecorder, FakeSource, event
 
@@ -149,6 +150,41 @@ def test_the_past_is_published_as_past_and_the_present_at_once_afterwards() -> N
     while bench.loop.turn() == 0.0:
         assert not of_now()
     assert of_now()
+
+
+def incident(bench: Bench) -> bool:
+    text = exposition(bench.loop.board.get(), bench.clock.monotonic(), bench.clock.now_ms())
+    return b"hwsonde_incident_active{" in text
+
+
+def test_a_fault_that_was_over_before_it_was_read_pages_nobody() -> None:
+    bench = Bench(longest_ms=60_000)
+    bench.caught_up()
+    bench.turn(3)
+    bench.engine.fault = (START + 300_000, START + 600_000)
+    bench.clock.wait(1680)
+    open_ones = 0
+    while bench.loop.turn() == 0.0:
+        open_ones += bool(bench.loop.board.get().hosts[0].open_episodes)
+        assert not incident(bench)
+    assert open_ones >= 4
+    assert not incident(bench)
+
+
+def test_an_episode_that_is_open_at_a_restart_pages_again_once_the_past_is_read(tmp_path: Path) -> None:
+    first = Bench(tmp_path)
+    first.engine.fault = (START, START + 3_600_000)
+    first.caught_up()
+    first.turn(5)
+    assert incident(first)
+    first.loop.close()
+    second = Bench(tmp_path, longest_ms=60_000)
+    second.engine.fault = first.engine.fault
+    second.clock.wall = first.clock.wall + 300_000
+    second.loop.resume()
+    while second.loop.turn() == 0.0:
+        assert not incident(second)
+    assert incident(second)
 
 
 def test_a_source_whose_clock_is_behind_is_present_with_its_second_sample() -> None:
