@@ -61,7 +61,7 @@ def _tiles() -> tuple[Panel, ...]:
         tile(
             About(
                 "Coverage",
-                "Share of the known channels that the newest window really judged.",
+                "share of the channels that the model looks at that the newest window really judged.",
                 "percentunit",
                 NO_SCORE,
                 width=4,

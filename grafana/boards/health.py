@@ -27,7 +27,7 @@ def detector() -> tuple[Panel, ...]:
         graph(
             About(
                 "Coverage",
-                "Share of the known channels that was really judged; what is missing cannot be found.",
+                "share of the channels that the model looks at that was really judged; what is missing cannot be found.",
                 "percentunit",
                 NO_SCORE,
                 width=8,
