@@ -190,7 +190,7 @@ class Score:
     threshold
         What calibrated values were divided by.
     coverage
-        share of the channels that the model looks at that this window really judged (0..1).
+        Share of the channels that the model looks at which this window really judged (0..1).
     anomalous_channels
         Share of judged channels outside of their band (0..1).
     """
