@@ -107,7 +107,9 @@ def test_the_pipeline_finds_a_planted_fault_and_names_its_part() -> None:
     train, test, label = planted()
     answer = accuracy.pipeline("host", train, test, 60_000, accuracy.PRESETS["default"], SUBSYSTEMS)
     assert answer.score.shape == answer.alarm.shape == (200,)
-    assert answer.score[label][3:].min() > 1 > answer.score[20:120].max()
+    # The default risk lets one healthy window in a thousand pass 1; none of a hundred may come near the fault.
+    assert answer.score[label][3:].min() > 1.5 * answer.score[20:120].max()
+    assert answer.score[label][3:].min() > 1
     assert not answer.alarm[:120].any()
     assert answer.alarm[125:140].all()
     assert answer.contribution is not None

@@ -27,10 +27,12 @@ def fixture_host(name: str, files: FileReader | None = None) -> Host:
 
 def ask(path: bytes) -> Usage:
     """What a filesystem of a fixture says of its size: the server of the network one is gone."""
-    if b"home" in path:
+    # Only the last part of the path counts: where this checkout lies must not matter.
+    name = path.rsplit(b"/", 1)[-1]
+    if name.startswith(b"home"):
         raise OSError(116, "Stale file handle")
     gib = 1 << 30
-    return Usage(100 * gib + len(path), 40 * gib, 6_553_600, 6_000_000)
+    return Usage(100 * gib + len(name), 40 * gib, 6_553_600, 6_000_000)
 
 
 def collectors(host: Host) -> Iterator[Collector]:
