@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,17 @@ LEASH = Path(__file__).with_name("leash.py")
 LOG_LIMIT = 8 << 20
 STEADY_SECONDS = 60.0
 LONGEST_DELAY = 30.0
+TAIL_BYTES = 64 << 10
+LONGEST_WORDS = 400
+# What the Go runtime writes after a panic: signals, goroutines, functions, places, registers.
+_STACK = re.compile(
+    r"\[signal |\[recovered|goroutine |created by |exit status \d|\.\.\.additional frames"
+    r"|\s+\S+\.(go|s):\d+( \+0x[0-9a-f]+)?$"
+    r"|[\w./*()\[\]{}-]+\.[\w.*()\[\]-]+\(.*\)$"
+    r"|r?[a-z0-9]{1,6} +0x[0-9a-f]+$"
+)
+_PANIC = re.compile(r"panic: |fatal error: ")
+_ERROR = re.compile(r"level=(error|ERROR)\b|\berr=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +127,28 @@ class Child:
             self.wait(max(seconds, 1.0))
 
     def last_words(self) -> str:
-        """Last line of its log that is not empty."""
+        """Last line of its log that says something: neither empty nor a part of a stack."""
         with suppress(OSError), self.log.open("rb") as log:
             log.seek(0, os.SEEK_END)
-            log.seek(max(0, log.tell() - 4096))
-            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
-            return lines[-1][:300] if lines else ""
+            log.seek(max(0, log.tell() - TAIL_BYTES))
+            return words(log.read().decode(errors="replace"))
         return ""
+
+
+def words(tail: str) -> str:
+    """What a program said last, from the end of its log; of a Go program that panicked, the reason and the error before it."""
+    lines = [line.rstrip() for line in tail.splitlines() if line.strip()]
+    said = len(lines)
+    while said and _STACK.match(lines[said - 1]):
+        said -= 1
+    if not said:
+        return lines[-1].strip()[:LONGEST_WORDS] if lines else ""
+    last = lines[said - 1].strip()
+    before = lines[said - 2] if said > 1 else ""
+    # The panic names what was given up, the error before it why.
+    if said < len(lines) and _PANIC.match(last) and _ERROR.search(before):
+        return f"{last[: LONGEST_WORDS // 3]}, after {before.strip()}"[:LONGEST_WORDS]
+    return last[:LONGEST_WORDS]
 
 
 def bound_log(path: Path, limit: int = LOG_LIMIT) -> bool:

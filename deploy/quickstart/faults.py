@@ -94,7 +94,7 @@ class Fault:
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        if self.plan.kind == "disk" and shutil.disk_usage(self.directory).free < DISK_ROOM:
+        if self.plan.kind == "disk" and _free(self.directory) < DISK_ROOM:
             raise QuickstartError(
                 f"--fault disk needs 2 GiB of room on {self.directory}: choose --data on another disk"
             )
@@ -168,3 +168,10 @@ class Fault:
             return ""
         lines = self._process.stderr.read().strip().splitlines()
         return lines[-1] if lines else f"status {self._process.returncode}"
+
+
+def _free(directory: Path) -> int:
+    try:
+        return shutil.disk_usage(directory).free
+    except OSError as error:
+        raise QuickstartError(f"{directory}: {error.strerror}: a fault on the disk needs it") from error

@@ -15,7 +15,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import IO, Self
 
-from quickstart import configs
+from quickstart import configs, storage
 from quickstart.child import BackOff, Child, Program, bound_log
 from quickstart.errors import QuickstartError
 from quickstart.fetch import answers
@@ -71,7 +71,10 @@ def programs(options: Options) -> list[Program]:
     """
     prometheus = find_tool(("prometheus",), "prometheus")
     alertmanager = find_tool(("prometheus-alertmanager", "alertmanager"), "prometheus-alertmanager")
-    version = subprocess.run([prometheus, "--version"], capture_output=True, text=True, check=False, timeout=20)
+    try:
+        version = subprocess.run([prometheus, "--version"], capture_output=True, text=True, check=False, timeout=20)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise QuickstartError(f"{prometheus} does not run: {error}") from error
     check_prometheus(version.stdout + version.stderr)
     ports, config, data = options.ports, options.config, options.data
     python = {"PYTHONPATH": f"{ROOT / 'exporter'}:{ROOT / 'detector_sidecar'}", "PYTHONUNBUFFERED": "1"}
@@ -159,7 +162,7 @@ class Stack:
         self.options = options
         self.notify = notify
         self.children: dict[str, Child] = {}
-        self.restarts = 0
+        self.restarts = self.failed_starts = 0
         self.started = self.settled = 0.0
         self.events = EventLog(options.events_log)
         self._held: set[str] = set()
@@ -207,6 +210,7 @@ class Stack:
     def _prepare(self) -> None:
         options = self.options
         try:
+            storage.check_places(options, TITLES)
             options.logs.mkdir(parents=True, exist_ok=True)
             self._lock = (options.data / "lock").open("ab")
         except OSError as error:
@@ -222,23 +226,41 @@ class Stack:
         for name, port in options.ports.named().items():
             if (name != "events" or options.key_file is None) and not port_is_free(port):
                 raise QuickstartError(f"port {port} ({name}) is taken: choose others with --port-base N")
+        if line := storage.lack(options.data):
+            raise QuickstartError(line)
         try:
             configs.write(options)
         except OSError as error:
-            raise QuickstartError(f"{error.filename or options.config}: {error.strerror}: is the disk full?") from error
+            place = error.filename2 or error.filename or options.config
+            raise QuickstartError(f"{place}: {error.strerror}: mend that, {storage.ELSEWHERE}") from error
 
     def run(self, name: str) -> None:
-        """Start one program, also one that `hold` stopped."""
+        """Start one program, also one that `hold` stopped.
+
+        Raises
+        ------
+        QuickstartError
+            If its log cannot be written, or the system gives no process.
+        """
         self._held.discard(name)
         self._due.pop(name, None)
         self._since[name] = time.monotonic()
-        bound_log(self.children[name].log)
-        self.children[name].start()
+        child = self.children[name]
+        bound_log(child.log)
+        try:
+            child.start()
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            raise QuickstartError(f"{name} cannot be started: {place}{error.strerror}") from error
 
     def hold(self, name: str) -> None:
         """Stop one program and leave it stopped."""
         self._held.add(name)
         self.children[name].stop(STOP_SECONDS)
+
+    def holds(self, name: str) -> bool:
+        """Whether a program is stopped on purpose."""
+        return name in self._held
 
     def restart(self, name: str) -> None:
         """Stop one program, start it again and wait until it works."""
@@ -265,7 +287,7 @@ class Stack:
                 time.sleep(0.05)
 
     def tend(self) -> None:
-        """Start again what died, keep logs small; call it about once a second."""
+        """Start again what died, keep logs small; call it about once a second. What cannot be started is tried again later."""
         now = time.monotonic()
         for name, child in self.children.items():
             bound_log(child.log)
@@ -273,16 +295,30 @@ class Stack:
                 continue
             if name in self._due:
                 if now >= self._due[name]:
-                    self.run(name)
+                    self._start_again(name)
                 continue
             status = child.status()
             if status is None:
                 continue
             self.restarts += 1
-            delay = self._backoff.setdefault(name, BackOff()).next_delay(now - self._since[name])
-            self._due[name] = now + delay
+            delay = self._delay(name)
             ended = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-            self.notify(f"{name} {ended}, starting it again in {delay:.0f} s: {child.last_words()} (log: {child.log})")
+            said = f": {words}" if (words := child.last_words()) else ""
+            self.notify(f"{name} {ended}, starting it again in {delay:.0f} s{said} (log: {child.log})")
+
+    def _start_again(self, name: str) -> None:
+        try:
+            self.run(name)
+        except QuickstartError as error:
+            self.failed_starts += 1
+            self.notify(f"{error}; trying again in {self._delay(name):.0f} s")
+
+    def _delay(self, name: str) -> float:
+        """Plan the next start of a program that is down; give the seconds until then."""
+        now = time.monotonic()
+        delay = self._backoff.setdefault(name, BackOff()).next_delay(now - self._since[name])
+        self._due[name] = now + delay
+        return delay
 
     def stop(self) -> None:
         """End everything: ask all at once, kill what does not end in time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -13,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from quickstart import faults
-from quickstart.child import LONGEST_DELAY, BackOff, Child, Program, bound_log
+from quickstart import faults, storage
+from quickstart.child import LONGEST_DELAY, BackOff, Child, Program, bound_log, words
 from quickstart.errors import QuickstartError
 from quickstart.faults import Fault, available_memory, plan
 from quickstart.layout import ROOT, Options, Ports, default_data
@@ -83,6 +84,57 @@ def test_a_program_that_does_not_exist(tmp_path: Path) -> None:
     assert child.wait(10)
     assert child.status() == 1
     assert child.last_words() == "/no/such/program: No such file or directory"
+
+
+PANIC = """\
+ts=2026-03-01T09:00:00.000Z caller=main.go:583 level=warn msg="something else"
+ts=2026-03-01T09:00:00.100Z caller=query_logger.go:86 level=error msg="Error opening query log file" err="open q: not a directory"
+panic: Unable to create mmap-ed active query log
+
+goroutine 1 [running]:
+github.com/prometheus/prometheus/promql.NewActiveQueryTracker({0x7ffd8f3a5d5b, 0x1f}, 0x14, {0x3bf8a40, 0xc000a0c0a0})
+	/app/promql/query_logger.go:121 +0x3cd
+main.main()
+	/app/cmd/prometheus/main.go:613 +0x6a93
+"""
+CRASH = """\
+level=info msg=ready
+fatal error: runtime: out of memory
+[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x123]
+
+goroutine 7 gp=0xc000 m=1 [running]:
+github.com/oklog/run.(*Group).Run.func1({0xc000123, 0xc000456})
+	/go/pkg/mod/github.com/oklog/run@v1.1.0/group.go:38 +0x2f
+created by github.com/oklog/run.(*Group).Run in goroutine 1
+	/go/pkg/mod/github.com/oklog/run@v1.1.0/group.go:37 +0x22a
+rax    0x0
+rip    0x46e2a1
+exit status 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("tail", "said"),
+    [
+        ("", ""),
+        ("a\n\n  b  \n\n", "b"),
+        (
+            PANIC,
+            f"panic: Unable to create mmap-ed active query log, after {PANIC.splitlines()[1]}",
+        ),
+        (PANIC.split("\n", 2)[2], "panic: Unable to create mmap-ed active query log"),
+        (CRASH, "fatal error: runtime: out of memory"),
+        (CRASH + "level=error msg=later\n", "level=error msg=later"),
+        ("main.main()\n\t/app/main.go:613 +0x6a93\n", "/app/main.go:613 +0x6a93"),
+        (
+            'Traceback (most recent call last):\n  File "x.py", line 1\nOSError: [Errno 28] full\n',
+            "OSError: [Errno 28] full",
+        ),
+        ("x" * 1000, "x" * 400),
+    ],
+)
+def test_last_words_are_no_stack(tail: str, said: str) -> None:
+    assert words(tail) == said
 
 
 def test_back_off_grows_and_begins_anew_after_a_steady_minute() -> None:
@@ -208,6 +260,73 @@ def test_a_data_directory_that_cannot_be_made(tmp_path: Path, free_ports: Ports)
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(QuickstartError, match=r"cannot be written.*--data"):
         Stack(options(tmp_path / "file" / "data", free_ports), print).start()
+
+
+def test_a_log_that_cannot_be_written_is_one_line_and_nothing_is_started(tmp_path: Path, free_ports: Ports) -> None:
+    (tmp_path / "data" / "logs" / "exporter.log").mkdir(parents=True)
+    stack = Stack(options(tmp_path / "data", free_ports), print)
+    with pytest.raises(QuickstartError, match=r"exporter\.log is a directory where a file must be.*--data"):
+        stack.start()
+    assert stack.children == {}
+
+
+def test_a_full_disk_is_one_line_at_the_start(
+    tmp_path: Path, free_ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "lack", lambda directory: f"{directory} has 1.0 MiB left")
+    with pytest.raises(QuickstartError, match=r"data has 1\.0 MiB left"):
+        Stack(options(tmp_path / "data", free_ports), print).start()
+
+
+def test_a_configuration_that_cannot_be_written_is_one_line(tmp_path: Path, free_ports: Ports) -> None:
+    place = tmp_path / "data" / "config" / "prometheus.yml"
+    place.mkdir(parents=True)
+    with pytest.raises(QuickstartError, match=rf"^{place}: Is a directory: .*--data"):
+        Stack(options(tmp_path / "data", free_ports), print).start()
+
+
+def test_a_program_that_cannot_be_started_again_is_counted_and_tried_again(tmp_path: Path, free_ports: Ports) -> None:
+    notes: list[str] = []
+    stack = Stack(options(tmp_path / "data", free_ports), notes.append)
+    stack.options.logs.mkdir(parents=True)
+    for name, text in (("mortal", "echo bye; exit 3"), ("other", "exec sleep 60")):
+        stack.children[name] = Child(shell(text), stack.options.logs / f"{name}.log", tmp_path)
+        stack.run(name)
+    eventually(lambda: stack.children["mortal"].status() == 3)
+    (tmp_path / "data").rename(tmp_path / "elsewhere")
+    stack.tend()
+    stack._due["mortal"] = 0.0
+    stack.tend()
+    assert (stack.restarts, stack.failed_starts) == (1, 1)
+    assert notes[0].startswith("mortal ended with status 3, starting it again in 1 s (log: ")
+    assert notes[1] == (
+        f"mortal cannot be started: {stack.options.logs}/mortal.log: No such file or directory; trying again in 2 s"
+    )
+    stack.tend()
+    assert (stack.restarts, stack.failed_starts) == (1, 1), "not before its time"
+    assert stack.children["other"].status() is None
+
+    dead = stack.children["mortal"].pid
+    (tmp_path / "elsewhere").rename(tmp_path / "data")
+    stack._due["mortal"] = 0.0
+    stack.tend()
+    assert stack.children["mortal"].pid != dead
+    eventually(lambda: stack.children["mortal"].last_words() == "bye")
+    assert (stack.restarts, stack.failed_starts, len(notes)) == (1, 1, 2)
+    stack.stop()
+
+
+def test_a_program_that_cannot_be_started_at_first_ends_everything(
+    tmp_path: Path, free_ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    stack = Stack(options(tmp_path, free_ports), print)
+    stack.children["shell"] = Child(shell("true"), tmp_path / "log", tmp_path)
+    monkeypatch.setattr("quickstart.child.subprocess.Popen", refused)
+    with pytest.raises(QuickstartError, match="shell cannot be started: Resource temporarily unavailable"):
+        stack.run("shell")
 
 
 def test_the_place_of_data_follows_xdg() -> None:
