@@ -35,7 +35,7 @@ def prometheus(options: Options) -> dict[str, Any]:
     return {
         "global": {
             "scrape_interval": interval,
-            "scrape_timeout": f"{options.scrape_ms * 9 // 10}ms",
+            "scrape_timeout": f"{options.scrape_timeout_ms}ms",
             "evaluation_interval": interval,
         },
         "rule_files": [str(options.config / "rules.yml")],

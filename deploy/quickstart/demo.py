@@ -42,7 +42,10 @@ def run(stack: Stack, what: Plan, seconds: float, live: LiveLine, say: Callable[
     wait_quiet(watch, live)
     if what.kind == "cpu" and os.getloadavg()[0] > BUSY_LOAD * faults.cores():
         live.say("This host is busy already; that a few more busy processes stand out is not certain.")
-    line = watch_fault(watch, what, seconds, stack.options.data, say)
+    try:
+        line = watch_fault(watch, what, seconds, stack.options.data, say)
+    finally:
+        watch.close()
     problems = line.problems()
     for problem in problems:
         say(f"demo failed: {problem}")

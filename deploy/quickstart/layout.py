@@ -72,6 +72,11 @@ class Options:
     detector: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def scrape_timeout_ms(self) -> int:
+        """How long a scrape may take, in milliseconds."""
+        return self.scrape_ms * 9 // 10
+
+    @property
     def config(self) -> Path:
         """Generated configuration files."""
         return self.data / "config"

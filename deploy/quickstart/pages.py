@@ -29,9 +29,12 @@ class Event(NamedTuple):
 
 
 def parse_event(line: str) -> Event | None:
-    """One line of the stand-in's log; None for an event that was refused."""
-    entry = json.loads(line)
-    if not entry["ok"]:
+    """One line of the stand-in's log; None for an event that was refused, and for a line that a full disk cut short."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(entry, dict) or not entry.get("ok"):
         return None
     body: dict[str, Any] = entry["body"]
     payload = body.get("payload") or {}
@@ -66,7 +69,7 @@ class EventLog:
             return []
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
-        events = (parse_event(line) for line in whole.decode().splitlines())
+        events = (parse_event(line) for line in whole.decode(errors="replace").splitlines())
         return [event for event in events if event is not None]
 
 

@@ -11,9 +11,11 @@ from typing import TextIO
 from quickstart import pages, readings
 from quickstart.fetch import FetchError
 from quickstart.layout import url
+from quickstart.notes import Notes
 from quickstart.pages import Event, PageBook
 from quickstart.readings import Health, Monitor
 from quickstart.stack import TITLES, Stack
+from quickstart.storage import Storage
 
 LINE_SECONDS = 10.0
 
@@ -31,19 +33,25 @@ class Watch:
         self.stack = stack
         self.health = Health()
         self.book = PageBook()
-        self._monitor = Monitor(stack.started, stack.settled)
+        self.storage = Storage(stack.options.data, time.monotonic())
+        self._monitor = Monitor(stack.started, stack.settled, stack.options.scrape_timeout_ms / 1000)
+        self._notes = Notes()
         self._pages = 0
 
     def look(self) -> list[Event]:
-        """Tend the stack, read it, and give the events that reached the stand-in since the last look."""
+        """Tend the stack, read it, name what went wrong, and give the events that reached the stand-in since the last look."""
         self.stack.tend()
         now = time.time()
         try:
             found = readings.read(self.stack.options.ports.prometheus)
         except FetchError:
-            # Prometheus is away; the supervisor counts that when its program died.
+            # Prometheus is away; the supervisor counts it when the program died, the storage when it does not come back.
             found = []
         self.health = self._monitor.update(found, now)
+        ticks, held = time.monotonic(), self.stack.holds("prometheus")
+        lines = self._notes.take(self.health.news, ticks) + self.storage.look(self._monitor.newest, ticks, held=held)
+        for line in lines:
+            self.stack.notify(line)
         return self.take_events()
 
     def take_events(self) -> list[Event]:
@@ -55,7 +63,13 @@ class Watch:
     @property
     def errors(self) -> int:
         """Everything that went wrong since the start."""
-        return self.health.errors + self.stack.restarts
+        stack = self.stack
+        return self.health.errors + stack.restarts + stack.failed_starts + self.storage.errors
+
+    def close(self) -> None:
+        """Name the errors that were gathered for a later line."""
+        for line in self._notes.rest():
+            self.stack.notify(line)
 
     def pages_sent(self) -> int:
         """Pages since the start; with PagerDuty itself, notifications that it took."""
@@ -91,7 +105,8 @@ def addresses(stack: Stack) -> list[str]:
 def live_line(watch: Watch) -> str:
     """The state of everything on one line."""
     health = watch.health
-    parts = [f"{health.exporter_series} series, {health.collectors_ok} collectors", learning(health)]
+    progress = "Prometheus stores nothing" if watch.storage.silent else learning(health)
+    parts = [f"{health.exporter_series} series, {health.collectors_ok} collectors", progress]
     if health.score is not None:
         named = f" ({health.subsystem})" if health.score > 1 and health.subsystem else ""
         parts.append(f"score {health.score:.2f}{named}, highest {health.max_score:.2f}")

@@ -9,9 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quickstart.pages import EventLog, PageBook, delivered, parse_event
-from quickstart.readings import DETECTOR_ERRORS, EXPORTER_ERRORS, WINDOWS, Monitor, Series, decode, selector
+from quickstart.readings import (
+    DETECTOR_ERRORS,
+    EXPORTER_ERRORS,
+    SCRAPE_SECONDS,
+    WINDOWS,
+    Monitor,
+    Series,
+    decode,
+    selector,
+)
 
 START = 1000.0
+READ_ERRORS = "hwsonde_detector_read_errors_total"
 
 
 def series(name: str, values: list[tuple[float, float]], **labels: str) -> Series:
@@ -67,7 +77,7 @@ def test_what_stopped_a_while_ago_is_not_the_present() -> None:
 
 def test_errors_are_counted_once_and_over_restarts() -> None:
     monitor = Monitor(START, START)
-    name = DETECTOR_ERRORS[0]
+    name = READ_ERRORS
     assert monitor.update([series(name, [(1001, 0), (1002, 2)], reason="refused")], 1003).errors == 2
     assert monitor.update([series(name, [(1001, 0), (1002, 2), (1003, 3)], reason="refused")], 1004).errors == 3
     # The program began anew, and failed once already.
@@ -90,6 +100,59 @@ def test_failed_scrapes_count_once_everything_had_come_up() -> None:
     assert monitor.update([up], 1006).errors == 1
 
 
+def test_every_counted_error_is_named() -> None:
+    monitor = Monitor(START, START)
+    found = [series(name, [(1001, 1)]) for name in DETECTOR_ERRORS]
+    found += [
+        series(EXPORTER_ERRORS, [(1001, 0), (1002, 2), (1003, 3)], collector="cpu", reason="timeout"),
+        series(EXPORTER_ERRORS, [(1001, 1)], collector="storage", reason="read_error"),
+        series("up", [(1002, 0)], job="hwsonde-exporter"),
+    ]
+    health = monitor.update(found, 1004)
+    assert [(one.time, one.words, one.number, one.late) for one in health.news] == [
+        (1001, "the detector could not read Prometheus", 1, False),
+        (1001, "a step of the detector failed", 1, False),
+        (1001, "the detector could not save its state", 1, False),
+        (1002, "collector cpu of the exporter failed (timeout)", 2, True),
+        (1003, "collector cpu of the exporter failed (timeout)", 1, True),
+        (1001, "collector storage of the exporter failed (read_error)", 1, False),
+        (1002, "the scrape of hwsonde-exporter failed", 1, False),
+    ]
+    assert (health.errors, health.late) == (sum(one.number for one in health.news), 3)
+    again = monitor.update(found, 1005)
+    assert (again.news, again.errors, again.late) == ((), health.errors, 3)
+
+
+def test_a_scrape_that_came_too_late_is_told_from_one_that_was_refused() -> None:
+    labels = {"job": "hwsonde-exporter", "instance": "127.0.0.1:1"}
+    other = {**labels, "instance": "127.0.0.1:2"}
+    found = [
+        series("up", [(1001, 0), (1002, 0), (1003, 1)], **labels),
+        series("up", [(1001, 0)], **other),
+        series(SCRAPE_SECONDS, [(1001, 0.001), (1002, 0.4503), (1003, 0.46)], **labels),
+        series(SCRAPE_SECONDS, [(1001, 0.4501)], **other),
+    ]
+    health = Monitor(START, START, 0.45).update(found, 1004)
+    assert [(one.time, one.words, one.late) for one in health.news] == [
+        (1001, "the scrape of hwsonde-exporter failed", False),
+        (1002, "the scrape of hwsonde-exporter was not answered within 0.45 s", True),
+        (1001, "the scrape of hwsonde-exporter was not answered within 0.45 s", True),
+    ]
+    assert (health.errors, health.late) == (3, 2)
+
+
+def test_the_newest_scrape_is_known_whether_it_failed_or_not() -> None:
+    monitor = Monitor(START, START)
+    monitor.update([], 1001)
+    assert monitor.newest == 0
+    monitor.update([series("up", [(998, 1)], job="a")], 1001)
+    assert monitor.newest == 0, "that was an earlier run"
+    monitor.update([series("up", [(1001, 1), (1002, 0)], job="a"), series("up", [(1001, 1)], job="b")], 1003)
+    assert monitor.newest == 1002
+    monitor.update([], 1004)
+    assert monitor.newest == 1002
+
+
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(1, 9))
 def test_looking_often_or_seldom_counts_the_same(steps: list[int], every: int) -> None:
     total, values = 0, []
@@ -99,7 +162,7 @@ def test_looking_often_or_seldom_counts_the_same(steps: list[int], every: int) -
     monitor = Monitor(START, START)
     errors = 0
     for stop in [*range(every, len(values), every), len(values)]:
-        errors = monitor.update([series(DETECTOR_ERRORS[0], values[:stop], reason="refused")], START + stop).errors
+        errors = monitor.update([series(READ_ERRORS, values[:stop], reason="refused")], START + stop).errors
     assert errors == total
 
 
@@ -135,6 +198,14 @@ def test_events_are_read_line_by_line(tmp_path: Any) -> None:
         file.flush()
         assert [(event.action, event.key, event.received) for event in log.new()] == [("resolve", "k", 9.5)]
     assert log.new() == []
+
+
+def test_lines_that_are_no_events_are_passed_over(tmp_path: Any) -> None:
+    path = tmp_path / "events.jsonl"
+    log = EventLog(path)
+    # A full disk cut the first line short; the next one was written behind it.
+    path.write_bytes(TRIGGER[:30].encode() + RESOLVE.encode() + b"5\n[]\n{}\n\xff\xfe\n" + TRIGGER.encode())
+    assert [event.action for event in log.new()] == ["trigger"]
 
 
 def test_a_log_that_does_not_exist_yet(tmp_path: Any) -> None:
