@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import socket
+import stat
 import sys
 import time
 from collections.abc import Sequence
@@ -20,6 +22,9 @@ from quickstart.stack import Stack
 from quickstart.watch import LiveLine, Watch, addresses, live_line
 
 KEY_FILE = "HWSONDE_PAGERDUTY_KEY_FILE"
+# More than any key with blanks around it.
+KEY_BYTES = 4096
+KEY = re.compile(rb"[A-Za-z0-9]{32}")
 FIRST_SCRAPE_SECONDS = 15.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -71,12 +76,7 @@ def options(given: argparse.Namespace, key_file: str | None, node: str) -> Optio
     key = None
     if key_file and given.command == "up":
         key = Path(key_file).absolute()
-        try:
-            filled = bool(key.read_text(encoding="utf-8").strip())
-        except (OSError, ValueError) as error:
-            raise QuickstartError(f"{KEY_FILE}: {key} cannot be read: {getattr(error, 'strerror', error)}") from error
-        if not filled:
-            raise QuickstartError(f"{KEY_FILE}: {key} is empty: put the integration key of PagerDuty there")
+        check_key(key)
     record = {"archive": {"record": str(given.record.absolute())}} if given.record else {}
     return Options(
         data=given.data.absolute(),
@@ -85,6 +85,34 @@ def options(given: argparse.Namespace, key_file: str | None, node: str) -> Optio
         key_file=key,
         detector=record,
     )
+
+
+def check_key(path: Path) -> None:
+    """Refuse a file that cannot hold an integration key; what it holds is never shown.
+
+    Raises
+    ------
+    QuickstartError
+        Naming the file and what is wrong with it.
+    """
+    try:
+        # Without waiting for the other end of a pipe.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            content = os.read(descriptor, KEY_BYTES + 1) if regular else b""
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise QuickstartError(f"{KEY_FILE}: {path} cannot be read: {error.strerror}") from error
+    if not regular:
+        raise QuickstartError(f"{KEY_FILE}: {path} is not a file: put the integration key of PagerDuty into one")
+    if not content.strip():
+        raise QuickstartError(f"{KEY_FILE}: {path} is empty: put the integration key of PagerDuty there")
+    if len(content) > KEY_BYTES or not KEY.fullmatch(content.strip()):
+        raise QuickstartError(
+            f"{KEY_FILE}: {path} holds no integration key of PagerDuty: it is one line of 32 letters and digits"
+        )
 
 
 def introduce(stack: Stack, live: LiveLine) -> None:
@@ -102,17 +130,20 @@ def introduce(stack: Stack, live: LiveLine) -> None:
 def watch_until(stack: Stack, duration: float | None, live: LiveLine) -> None:
     """Show health until the time is over, then print one line of JSON; without a time, until somebody ends it."""
     watch = Watch(stack)
-    # Prometheus begins to scrape up to five seconds after it is ready; the time counts from what it scraped first.
-    patience = time.monotonic() + FIRST_SCRAPE_SECONDS
-    while not watch.health.exporter_series and time.monotonic() < patience:
-        time.sleep(0.25)
+    try:
+        # Prometheus begins to scrape up to five seconds after it is ready; the time counts from what it scraped first.
+        patience = time.monotonic() + FIRST_SCRAPE_SECONDS
+        while not watch.health.exporter_series and time.monotonic() < patience:
+            time.sleep(0.25)
+            watch.look()
+        end = time.monotonic() + duration if duration else float("inf")
+        while (left := end - time.monotonic()) > 0:
+            watch.look()
+            live.show(live_line(watch), time.monotonic())
+            time.sleep(min(1.0, max(left, 0.0)))
         watch.look()
-    end = time.monotonic() + duration if duration else float("inf")
-    while (left := end - time.monotonic()) > 0:
-        watch.look()
-        live.show(live_line(watch), time.monotonic())
-        time.sleep(min(1.0, max(left, 0.0)))
-    watch.look()
+    finally:
+        watch.close()
     live.say(live_line(watch))
     print(watch.report(), flush=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -88,14 +89,60 @@ def test_the_demo_never_pages_for_real(tmp_path: Path) -> None:
         assert cli.options(given, str(key), "n1").key_file == expected
 
 
-@pytest.mark.parametrize(("content", "said"), [(None, "cannot be read: No such file"), ("  \n", "is empty")])
-def test_a_key_file_that_cannot_be_used(tmp_path: Path, content: str | None, said: str) -> None:
-    key = tmp_path / "key"
-    if content is not None:
-        key.write_text(content, encoding="utf-8")
-    given = cli.parser().parse_args(["up", "--data", str(tmp_path)])
-    with pytest.raises(QuickstartError, match=said):
+GOOD_KEY = b"0123456789abcdefABCDEF0123456789"
+
+
+def refusal(key: Path, data: Path) -> str:
+    given = cli.parser().parse_args(["up", "--data", str(data)])
+    with pytest.raises(QuickstartError) as refused:
         cli.options(given, str(key), "n1")
+    said = str(refused.value)
+    assert "\n" not in said
+    assert said.startswith(f"HWSONDE_PAGERDUTY_KEY_FILE: {key} ")
+    return said
+
+
+@pytest.mark.parametrize("content", [GOOD_KEY, GOOD_KEY + b"\n", b"\n " + GOOD_KEY + b" \r\n"])
+def test_a_key_may_have_blanks_around_it_as_alertmanager_cuts_them(tmp_path: Path, content: bytes) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(content)
+    given = cli.parser().parse_args(["up", "--data", str(tmp_path)])
+    assert cli.options(given, str(key), "n1").key_file == key
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        GOOD_KEY[:31],
+        GOOD_KEY + b"0",
+        GOOD_KEY[:16] + b" " + GOOD_KEY[17:],
+        GOOD_KEY + b"\n" + GOOD_KEY + b"\n",
+        b"key: " + GOOD_KEY,
+        GOOD_KEY[:31] + b"-",
+        GOOD_KEY[:30] + "é".encode(),
+        b"\xff\xfe\x00" + GOOD_KEY,
+        GOOD_KEY + b" " * 5000 + GOOD_KEY + b"x" * 5000,
+    ],
+)
+def test_what_is_no_key_is_refused_and_never_shown(tmp_path: Path, content: bytes) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(content)
+    said = refusal(key, tmp_path)
+    assert said.endswith("holds no integration key of PagerDuty: it is one line of 32 letters and digits")
+    assert not any(content[at : at + 8].decode("latin-1") in said for at in range(len(GOOD_KEY) - 8))
+
+
+def test_a_key_file_that_cannot_be_used(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    assert "cannot be read: No such file" in refusal(key, tmp_path)
+    key.write_text("  \n", encoding="utf-8")
+    assert "is empty" in refusal(key, tmp_path)
+    key.unlink()
+    key.mkdir()
+    assert "is not a file" in refusal(key, tmp_path)
+    key.rmdir()
+    os.mkfifo(key)
+    assert "is not a file" in refusal(key, tmp_path)
 
 
 def test_a_recording_is_part_of_the_detector_s_configuration(tmp_path: Path) -> None:
