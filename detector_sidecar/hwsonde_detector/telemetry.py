@@ -61,7 +61,7 @@ class Sample(NamedTuple):
 
 READ_REASONS = ("unreachable", "refused", "garbled", "partial", "error", "defect")
 SKIP_REASONS = ("not_full", "coverage")
-DROP_REASONS = ("reset", "impossible")
+DROP_REASONS = ("reset", "impossible", "future")
 _SUBSYSTEMS = tuple(str(subsystem) for subsystem in Subsystem)
 
 
@@ -81,7 +81,7 @@ WINDOWS_SCORED = _counter("windows_scored", "Windows that were judged.")
 WINDOWS_SKIPPED = _counter("windows_skipped", "Windows that were not judged, by reason.", "reason", SKIP_REASONS)
 VALUES_DROPPED = _counter(
     "values_dropped",
-    "Values that were masked: after a counter reset, or out of their valid range.",
+    "Values that were left out: after a counter reset, out of their valid range, or later than the time that was asked for.",
     "reason",
     DROP_REASONS,
 )

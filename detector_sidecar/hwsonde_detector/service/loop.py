@@ -66,6 +66,7 @@ class Loop:
         self._source_clock = SourceClock()
         self._source = Trouble("source", "answers again")
         self._defect = Trouble("step", "works again")
+        self._future = Trouble("answers", "hold no sample of the future any more")
         self._answered = False
         self._behind = False
         self._newest_ms: int | None = None
@@ -130,7 +131,7 @@ class Loop:
             log.info("catching up: the last %.0f s are read first", (now_ms - since_ms) / 1000)
         outputs = self._step(read, until_ms)
         self._cursor.advance(read.batch, since_ms, until_ms, behind=behind)
-        self._take(outputs, read.batch, behind=behind)
+        self._take(outputs, read.batch, until_ms, behind=behind)
         if self._behind and not behind:
             log.info("caught up: %d windows scored so far", self.counters.value(telemetry.WINDOWS_SCORED))
         self._behind = behind
@@ -186,9 +187,22 @@ class Loop:
         self._answered = True
         self.counters.add(telemetry.READS)
         self.counters.add(telemetry.READ_SAMPLES, read.batch.times.size)
+        self._tell_future(read.future)
         if self.parts.recorder is not None:
             self.parts.recorder.record(until_ms, read)
         return read
+
+    def _tell_future(self, count: int) -> None:
+        now_ms, monotonic = self._clock.now_ms(), self._clock.monotonic()
+        if not count:
+            self._future.worked(now_ms, monotonic)
+            return
+        self.counters.add(telemetry.VALUES_DROPPED, count, "future")
+        self._future.failed(
+            "samples later than the time that was asked for are left out; no Prometheus gives such: check what answers at source.url",
+            now_ms,
+            monotonic,
+        )
 
     def _failed(self, reason: str, message: str) -> None:
         self.counters.add(telemetry.READ_ERRORS, 1, reason)
@@ -211,10 +225,10 @@ class Loop:
         self.counters.observe(telemetry.STEP_SECONDS, self._clock.monotonic() - began)
         return outputs
 
-    def _take(self, outputs: Outputs, batch: SampleBatch, *, behind: bool) -> None:
+    def _take(self, outputs: Outputs, batch: SampleBatch, until_ms: int, *, behind: bool) -> None:
         monotonic = self._clock.monotonic()
         if batch.times.size:
-            newest = int(batch.times.max())
+            newest = min(int(batch.times.max()), until_ms)
             self._newest_ms = newest if self._newest_ms is None else max(self._newest_ms, newest)
             self._timeline.observe(newest, monotonic)
             # A late scrape and a late tick may fall together.

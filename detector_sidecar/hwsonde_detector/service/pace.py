@@ -120,7 +120,7 @@ class Cursor:
     def advance(self, batch: SampleBatch, since_ms: int, until_ms: int, *, behind: bool) -> None:
         """Move on after the answer to ``(since_ms, until_ms]``; ``behind`` says that it was a stretch of the past."""
         if batch.times.size:
-            self.position_ms = max(self.position_ms, int(batch.times.max()))
+            self.position_ms = max(self.position_ms, min(int(batch.times.max()), until_ms))
             per_ms = batch.times.size / max(until_ms - since_ms, 1)
             self._stretch_ms = min(max(self.samples / per_ms, 10_000.0), float(self.longest_ms))
         elif behind:
@@ -140,6 +140,7 @@ class Timeline:
     ahead_ms: int = 240_000
     _wall_ms: int | None = None
     _monotonic: float = 0.0
+    _told_ms: int | None = None
     _newest_ms: int | None = None
     _newest_at: float = 0.0
 
@@ -149,14 +150,17 @@ class Timeline:
         if self._wall_ms is not None:
             expected = self._wall_ms + (monotonic - self._monotonic) * 1000
             jump = int(expected - wall_ms) if expected - wall_ms > 1000 and wall_ms < self._wall_ms else 0
-        self._wall_ms, self._monotonic = wall_ms, monotonic
-        if self._newest_ms is None:
-            return wall_ms, jump
-        elapsed = int((monotonic - self._newest_at) * 1000)
-        return max(wall_ms, self._newest_ms + min(elapsed, self.ahead_ms)), jump
+        self._wall_ms, self._monotonic, told = wall_ms, monotonic, wall_ms
+        if self._newest_ms is not None:
+            elapsed = int((monotonic - self._newest_at) * 1000)
+            told = max(wall_ms, self._newest_ms + min(elapsed, self.ahead_ms))
+        self._told_ms = told
+        return told, jump
 
     def observe(self, newest_ms: int, monotonic: float) -> None:
-        """A sample of this time was read."""
+        """A sample of this time was read; it moves the time on no further than to what was told last."""
+        if self._told_ms is not None:
+            newest_ms = min(newest_ms, self._told_ms)
         if self._newest_ms is None or newest_ms > self._newest_ms:
             self._newest_ms, self._newest_at = newest_ms, monotonic
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from hwsonde_detector.errors import ArchiveError, SourceError
 from hwsonde_detector.sources.base import Read
-from hwsonde_detector.sources.decode import SeriesTable, decode_answers
+from hwsonde_detector.sources.decode import SeriesTable, decode_answers, without_future
 from hwsonde_detector.types import SampleBatch
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
@@ -309,4 +309,5 @@ def _decode(payload: bytes, known: SeriesTable) -> Start | Tick:
         return Tick(now_ms, Read(SampleBatch.empty(), warnings, None, since_ms))
     raw = zlib.decompress(payload[_READ.size + length :])
     batch, _ = decode_answers(raw, since_ms, known)
-    return Tick(now_ms, Read(batch, warnings, raw, since_ms))
+    batch, future = without_future(batch, now_ms)
+    return Tick(now_ms, Read(batch, warnings, raw, since_ms, future))

@@ -23,12 +23,15 @@ class Read:
         What the server sent (several answers are joined by `decode.SEPARATOR`), for the archive; None where nothing was asked.
     since_ms
         Samples up to here were left out of ``batch``.
+    future
+        How many samples were left out because they are later than the time that was asked for.
     """
 
     batch: SampleBatch
     warnings: tuple[str, ...] = ()
     raw: bytes | None = None
     since_ms: int = 0
+    future: int = 0
 
 
 class Source(Protocol):

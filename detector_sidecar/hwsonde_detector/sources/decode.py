@@ -13,10 +13,13 @@ import numpy as np
 import orjson
 
 from hwsonde_detector.errors import SourceGarbled, SourcePartial, SourceRefused
-from hwsonde_detector.types import Floats, SampleBatch, Series, Times
+from hwsonde_detector.types import Floats, Mask, SampleBatch, Series, Times
 
 SEPARATOR = b"\x1e"
 """Between several answers: a byte that JSON text cannot hold."""
+
+FUTURE_MS = 1000
+"""A sample later than the time that was asked for by more than this is none."""
 
 # Remarks about a query's meaning. Whatever else a server warns of is about data that it could not get.
 _HARMLESS = ("PromQL info", "PromQL warning", "metric might not be a")
@@ -108,7 +111,20 @@ def decode_answers(raw: bytes, since_ms: int, known: SeriesTable | None = None) 
 
 def later_than(batch: SampleBatch, since_ms: int) -> SampleBatch:
     """Samples later than ``since_ms``; series without one disappear."""
-    keep = batch.times > since_ms
+    return _kept(batch, batch.times > since_ms)
+
+
+def without_future(batch: SampleBatch, asked_ms: int) -> tuple[SampleBatch, int]:
+    """Samples not later than ``asked_ms`` (and `FUTURE_MS`), and how many others there were.
+
+    Prometheus never gives others. What does (a wrong clock on the way, a broken server) would move the detector's time to where nothing
+    else is, so that no sample of the present is new any more.
+    """
+    kept = _kept(batch, batch.times <= asked_ms + FUTURE_MS)
+    return kept, int(batch.times.size - kept.times.size)
+
+
+def _kept(batch: SampleBatch, keep: Mask) -> SampleBatch:
     if keep.all():
         return batch
     owners = np.repeat(np.arange(len(batch.series)), np.diff(batch.offsets))[keep]

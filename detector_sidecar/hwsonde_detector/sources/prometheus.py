@@ -8,7 +8,7 @@ from time import monotonic as _monotonic
 
 from hwsonde_detector.errors import ConfigError, SourceError, SourceRefused
 from hwsonde_detector.sources.base import Read
-from hwsonde_detector.sources.decode import SEPARATOR, SeriesTable, decode_answers
+from hwsonde_detector.sources.decode import SEPARATOR, SeriesTable, decode_answers, without_future
 from hwsonde_detector.sources.http import Http
 from hwsonde_detector.sources.options import SourceOptions
 from hwsonde_detector.types import SampleBatch
@@ -100,7 +100,7 @@ class PrometheusSource:
         # Rounded up; what is older than asked for is cut off when it is decoded.
         seconds = -(-(until_ms - since_ms) // 1000)
         forms = [{"query": f"{selector}[{seconds}s]", "time": _seconds(until_ms)} for selector in self.selectors]
-        return self._ask("/api/v1/query", forms, since_ms)
+        return self._ask("/api/v1/query", forms, since_ms, until_ms)
 
     def _raw_parts(self, start_ms: int, end_ms: int) -> Iterator[Read]:
         stretch, longest = _FIRST_STRETCH_MS, _LONGEST_STRETCH_MS
@@ -126,9 +126,8 @@ class PrometheusSource:
             until = min(at + (points - 1) * step_ms, last)
             span = {"start": _seconds(at), "end": _seconds(until), "step": f"{step_ms / 1000:.3f}"}
             try:
-                read = self._ask(
-                    "/api/v1/query_range", [{"query": selector, **span} for selector in self.selectors], at - 1
-                )
+                forms = [{"query": selector, **span} for selector in self.selectors]
+                read = self._ask("/api/v1/query_range", forms, at - 1, until)
             except SourceRefused as error:
                 if not _TOO_MUCH.search(str(error)) or until == at:
                     raise
@@ -138,13 +137,14 @@ class PrometheusSource:
             at = until + step_ms
             yield read
 
-    def _ask(self, path: str, forms: Sequence[Mapping[str, str]], since_ms: int) -> Read:
+    def _ask(self, path: str, forms: Sequence[Mapping[str, str]], since_ms: int, until_ms: int) -> Read:
         raw = SEPARATOR.join(self._http.post(path, {**form, **self._extra}) for form in forms)
         try:
             batch, warnings = decode_answers(raw, since_ms, self._known)
         except SourceError as error:
             raise type(error)(f"{self._http.where}: {error}") from None
-        return Read(batch, warnings, raw, since_ms)
+        batch, future = without_future(batch, until_ms)
+        return Read(batch, warnings, raw, since_ms, future)
 
 
 def selectors(names: Sequence[str], selector: str, longest: int = _MAX_MATCHER) -> tuple[str, ...]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import logging
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hwsonde_detector import telemetry
@@ -13,9 +15,10 @@ from hwsonde_detector.errors import SourceRefused, SourceUnreachable
 from hwsonde_detector.service.loop import Loop
 from hwsonde_detector.service.parts import Parts
 from hwsonde_detector.service.saving import Saver
+from hwsonde_detector.sources.base import Read
 from hwsonde_detector.state import load_state, save_state
 from hwsonde_detector.telemetry import Counters
-from hwsonde_detector.types import Outputs, Phase
+from hwsonde_detector.types import Outputs, Phase, SampleBatch, Series
 from hwsonde_detector.writers.exposition import exposition
 
 from .fakes import START, FakeClock, FakeEngine, FakeRecorder, FakeSource, event
@@ -380,3 +383,42 @@ def test_another_configuration_without_the_models_learns_the_past_again() -> Non
     assert not source.closed
     assert bench.clock.waits[-1] == pytest.approx(5.0, abs=0.1)
     assert source.asked[0][0] > START - 10_000
+
+
+def test_samples_of_the_future_are_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    bench.caught_up()
+    caplog.set_level(logging.INFO, "hwsonde_detector")
+    caplog.clear()
+    read = bench.source.read
+    bench.source.read = lambda since, now: replace(read(since, now), future=3)  # type: ignore[method-assign]
+    bench.turn(3)
+    bench.source.read = read  # type: ignore[method-assign]
+    bench.turn(2)
+    assert bench.count(telemetry.VALUES_DROPPED, "future") == 9
+    first, second = [record.getMessage() for record in caplog.records]
+    assert first.startswith("answers: samples later than the time that was asked for are left out")
+    assert second.startswith("answers hold no sample of the future any more after")
+
+
+def test_no_sample_puts_off_the_reads_that_follow() -> None:
+    bench = Bench()
+    bench.caught_up()
+    bench.turn(3)
+    read = bench.source.read
+
+    def ahead(since_ms: int, now_ms: int) -> Read:
+        times = np.array([now_ms + 3_600_000])
+        return Read(SampleBatch((Series("up", ()),), np.array([0, 1]), times, np.ones(1)), since_ms=since_ms)
+
+    bench.engine.step = lambda batch, now_ms: Outputs()  # type: ignore[method-assign]
+    bench.source.read = ahead  # type: ignore[method-assign]
+    bench.turn(2)
+    bench.source.read = read  # type: ignore[method-assign]
+    bench.source.asked.clear()
+    bench.clock.waits.clear()
+    for _ in range(10):
+        bench.turn()
+        since_ms, until_ms = bench.source.asked[-1]
+        assert bench.clock.wall - 5000 <= since_ms < until_ms <= bench.clock.wall
+    assert max(bench.clock.waits) <= 2.0

@@ -133,6 +133,16 @@ def test_the_time_of_reading_never_goes_back() -> None:
     assert line.now_ms(2_000_000, 2001.0) == (2_000_000, 0)
 
 
+def test_a_sample_of_the_future_moves_neither_the_time_nor_the_position() -> None:
+    line = Timeline()
+    line.now_ms(1_000_000, 10.0)
+    line.observe(4_600_000, 10.0)
+    assert line.now_ms(1_001_000, 11.0) == (1_001_000, 0)
+    cursor = Cursor(100_000, 600_000)
+    cursor.advance(batch(4_600_000), 98_000, 101_000, behind=False)
+    assert cursor.span(102_000, 1000) == (99_000, 102_000)
+
+
 def test_a_small_correction_of_the_clock_is_no_jump() -> None:
     line = Timeline()
     line.now_ms(1_000_000, 10.0)

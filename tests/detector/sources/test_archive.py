@@ -233,3 +233,10 @@ def test_a_full_disk_stops_recording_and_nothing_else(tmp_path):
     assert found
     assert flat(found) == flat((TICKS * 3)[: len(found)])
     assert source.warning is None
+
+
+def test_a_replay_leaves_out_what_the_run_left_out(tmp_path):
+    body = answer([(identity("up", node="a"), [(1000, 1.0), (1900, 1.0), (3_600_000, 1.0)])])
+    recorded(tmp_path / "a", [(1130, Read(SampleBatch.empty(), (), body, 0))])
+    ((now, read),) = ticks(ArchiveSource(tmp_path / "a"))
+    assert (now, read.batch.times.tolist(), read.future) == (1130, [1000, 1900], 1)

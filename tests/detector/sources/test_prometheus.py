@@ -51,6 +51,21 @@ def test_one_instant_query_with_a_range(server):
     assert read.since_ms == 1_000_000
 
 
+def test_samples_later_than_the_time_asked_for_are_left_out_and_counted(server):
+    body = answer(
+        [
+            (identity("up", node="a"), [(1_001_000, 1.0), (1_002_900, 1.0), (1_003_100, 0.0)]),
+            (identity("up", node="b"), [(4_600_000, 1.0)]),
+        ]
+    )
+    server.play(fake.good(body))
+    read = source(server).read(1_000_000, 1_002_000)
+    assert read.batch.times.tolist() == [1_001_000, 1_002_900]
+    assert [dict(one.labels) for one in read.batch.series] == [{"node": "a"}]
+    assert (read.future, read.raw) == (2, body)
+    assert source(server).read(1_000_000, 4_600_000).future == 0
+
+
 def test_a_long_gap_is_bounded_and_no_time_asks_nothing(server):
     server.play(fake.good(EMPTY))
     one = source(server, max_range_ms=60_000)
