@@ -13,7 +13,7 @@ from hwsonde_detector.errors import SourceError, StateError
 from hwsonde_detector.hoststate import episode_document, read_episode
 from hwsonde_detector.published import Noticeboard, Published, SourceState
 from hwsonde_detector.service.hosts import Hosts
-from hwsonde_detector.service.pace import Cursor, Pace, SourceClock, Timeline
+from hwsonde_detector.service.pace import Cursor, Pace, Slowest, SourceClock, Timeline
 from hwsonde_detector.service.parts import Interruptible, Observer, Parts
 from hwsonde_detector.service.saving import Saver
 from hwsonde_detector.service.trouble import Trouble
@@ -63,6 +63,7 @@ class Loop:
         self._hosts = Hosts()
         self._pace = Pace(parts.fixed_ms)
         self._timeline = Timeline()
+        self._slowest = Slowest()
         self._source_clock = SourceClock()
         self._source = Trouble("source", "answers again")
         self._defect = Trouble("step", "works again")
@@ -120,7 +121,7 @@ class Loop:
             self._pace.rest()
         self.counters.add(telemetry.TICKS)
         self._cursor.forget_before(now_ms - max(self.parts.history_ms, self._pace.interval_ms))
-        since_ms, until_ms = self._cursor.span(now_ms, self._pace.interval_ms)
+        since_ms, until_ms = self._cursor.span(now_ms, self._pace.interval_ms, self._slowest_ms())
         read = self._read(since_ms, until_ms)
         if read is None:
             self._pace.rest()
@@ -130,6 +131,7 @@ class Loop:
         if behind and not self._behind:
             log.info("catching up: the last %.0f s are read first", (now_ms - since_ms) / 1000)
         outputs = self._step(read, until_ms)
+        self._slowest.observe(read.batch, until_ms)
         self._cursor.advance(read.batch, since_ms, until_ms, behind=behind)
         self._take(outputs, read.batch, until_ms, behind=behind)
         if self._behind and not behind:
@@ -155,7 +157,7 @@ class Loop:
             "service": {
                 "past": [episode_document(episode) for episode in self._hosts.past()],
                 "interval_ms": self._pace.interval_ms,
-                "longest_interval_ms": self._hosts.longest_interval_ms() or self._longest_ms,
+                "longest_interval_ms": self._slowest_ms(),
             },
         }
         self.saver.save(document, arrays, self._clock.now_ms(), self._clock.monotonic())
@@ -191,6 +193,9 @@ class Loop:
         if self.parts.recorder is not None:
             self.parts.recorder.record(until_ms, read)
         return read
+
+    def _slowest_ms(self) -> int:
+        return max(self._hosts.longest_interval_ms() or self._longest_ms, self._slowest.interval_ms)
 
     def _tell_future(self, count: int) -> None:
         now_ms, monotonic = self._clock.now_ms(), self._clock.monotonic()

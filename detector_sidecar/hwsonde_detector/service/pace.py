@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from hwsonde_detector.types import SampleBatch
 
 
@@ -91,23 +93,48 @@ class Cursor:
         Bound of one read.
     samples
         About how many samples one answer should hold: a long catch-up is split accordingly.
+
+    Notes
+    -----
+    A sample bears the time at which its scrape began, and can be read once the scrape is over: up to an interval later. Every read of
+    the present overlaps the one before by the shortest interval and a second. That is too little for a target that is scraped seldom and answers
+    slowly, and to read all targets so far back each time would cost many times as much: so every sixth of the longest interval one
+    read goes back to that interval before the last such read.
     """
+
+    WIDEST_MS: ClassVar[int] = 300_000
 
     position_ms: int
     longest_ms: int
     samples: int = 500_000
     _stretch_ms: float = 60_000.0
+    _wide: bool = False
+    _wide_ms: int | None = None
 
-    def span(self, now_ms: int, interval_ms: int) -> tuple[int, int]:
+    def span(self, now_ms: int, interval_ms: int, slowest_ms: int = 0) -> tuple[int, int]:
         """``(since, until)`` of the next read; ``until`` is before ``now_ms`` while catching up.
 
-        Reads overlap by an interval and a second: a target whose scrape takes long is stored after others that began later.
+        Parameters
+        ----------
+        now_ms
+            The time of the read.
+        interval_ms, slowest_ms
+            The shortest and the longest scrape interval.
         """
-        overlap = interval_ms + 1000
-        since = min(self.position_ms, now_ms) - overlap
-        stretch = min(self.longest_ms, max(self._stretch_ms, 3.0 * overlap))
-        until = now_ms if now_ms - since <= stretch else since + int(stretch)
-        return since, until
+        # At most half a read, so that every read of the past moves on.
+        overlap = min(interval_ms + 1000, self.longest_ms // 2)
+        position = min(self.position_ms, now_ms)
+        since = position - overlap
+        stretch = int(min(self.longest_ms, max(self._stretch_ms, 3.0 * overlap)))
+        self._wide = False
+        if now_ms - since > stretch:
+            return since, since + stretch
+        slowest = min(slowest_ms, self.WIDEST_MS)
+        last = position if self._wide_ms is None else min(self._wide_ms, position)
+        if slowest > interval_ms + 1000 and (self._wide_ms is None or now_ms - self._wide_ms >= slowest / 6):
+            self._wide = True
+            since = min(since, max(last - slowest - 1000, now_ms - stretch))
+        return since, now_ms
 
     def forget_before(self, oldest_ms: int) -> None:
         """Give up what lies before: nobody wants to wait for it any more."""
@@ -127,6 +154,36 @@ class Cursor:
             self._stretch_ms = float(self.longest_ms)
         if behind:
             self.position_ms = max(self.position_ms, until_ms)
+        if behind or self._wide:
+            self._wide_ms = until_ms
+
+
+@dataclass(slots=True)
+class Slowest:
+    """The longest scrape interval of all series, as the reads show it: a host may have targets that are scraped less often than its main one."""
+
+    KEPT_MS: ClassVar[int] = 600_000
+    NONE_MS: ClassVar[int] = 1 << 62
+
+    interval_ms: int = 0
+    _seen_ms: int = 0
+
+    def observe(self, batch: SampleBatch, now_ms: int) -> None:
+        """Learn from a read; what no read confirms for `KEPT_MS` is forgotten."""
+        found = self._longest(batch)
+        # Scrapes are not to the millisecond.
+        if found >= 0.9 * self.interval_ms or now_ms - self._seen_ms > self.KEPT_MS:
+            self.interval_ms, self._seen_ms = found, now_ms
+
+    def _longest(self, batch: SampleBatch) -> int:
+        """Longest of the shortest distances of neighbours in each series, which a missed scrape does not lengthen; 0 without any."""
+        starts = batch.offsets[:-1][np.diff(batch.offsets) > 0]
+        if not starts.size:
+            return 0
+        gaps = np.append(np.diff(batch.times), self.NONE_MS)
+        gaps[starts[1:] - 1] = self.NONE_MS
+        shortest = np.minimum.reduceat(gaps, starts)
+        return int(shortest[shortest < self.NONE_MS].max(initial=0))
 
 
 @dataclass(slots=True)

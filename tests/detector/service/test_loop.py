@@ -422,3 +422,35 @@ def test_no_sample_puts_off_the_reads_that_follow() -> None:
         since_ms, until_ms = bench.source.asked[-1]
         assert bench.clock.wall - 5000 <= since_ms < until_ms <= bench.clock.wall
     assert max(bench.clock.waits) <= 2.0
+
+
+def test_the_slowest_host_says_how_far_back_is_read() -> None:
+    bench = Bench()
+    bench.engine.others = (15_000,)
+    bench.caught_up()
+    bench.source.asked.clear()
+    bench.turn(12)
+    far = [until_ms - since_ms >= 15_000 for since_ms, until_ms in bench.source.asked]
+    assert 2 <= sum(far) <= 6
+
+
+def test_a_slow_target_of_a_host_says_how_far_back_is_read_too() -> None:
+    bench = Bench()
+    bench.source.first_ms = START - 60_000
+    read = bench.source.read
+
+    def with_slow(since_ms: int, now_ms: int) -> Read:
+        found = read(since_ms, now_ms)
+        slow = np.arange(-(-since_ms // 15_000) * 15_000, now_ms + 1, 15_000)
+        if not slow.size:
+            return found
+        times = np.append(found.batch.times, slow)
+        series = (*found.batch.series, Series("slow", (("node", "n1"),)))
+        offsets = np.append(found.batch.offsets, times.size)
+        return replace(found, batch=SampleBatch(series, offsets, times, np.ones(times.size)))
+
+    bench.source.read = with_slow  # type: ignore[method-assign]
+    bench.caught_up()
+    bench.source.asked.clear()
+    bench.turn(12)
+    assert 2 <= sum(until_ms - since_ms >= 15_000 for since_ms, until_ms in bench.source.asked) <= 6

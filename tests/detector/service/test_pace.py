@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwsonde_detector.service.pace import Cursor, Pace, SourceClock, Timeline
+from hwsonde_detector.service.pace import Cursor, Pace, Slowest, SourceClock, Timeline
 from hwsonde_detector.types import SampleBatch, Series
 
 
@@ -83,6 +84,84 @@ def test_live_reads_overlap_so_that_a_slow_target_is_not_missed() -> None:
     assert cursor.span(101_120, 1000) == (98_000, 101_120)
     cursor.advance(batch(101_000), 98_000, 101_120, behind=False)
     assert cursor.span(102_120, 1000) == (99_000, 102_120)
+
+
+@pytest.mark.parametrize(("slow", "late"), [(15_000, 4_000), (15_000, 14_900), (60_000, 40_000), (2_000, 1_900)])
+def test_a_target_that_is_scraped_seldom_and_stored_late_is_read_whole(slow: int, late: int) -> None:
+    start, length = 1_000_000, 600_000
+    stored = [(at + 517, at + 437) for at in range(start, start + length, 1000)]
+    stored += [(at + 300 + late, at + 300) for at in range(start, start + length, slow)]
+    cursor, seen, spans = Cursor(start, 600_000), set[int](), list[int]()
+    for now in range(start + 560, start + length, 1000):
+        since, until = cursor.span(now, 1000, slow)
+        times = [time for at, time in stored if at <= now and since < time <= until]
+        cursor.advance(batch(*sorted(times)), since, until, behind=until < now)
+        seen.update(times)
+        spans.append(until - since)
+    assert {time for at, time in stored if at <= start + length - slow} <= seen
+    # A bounded multiple of what the targets that are scraped every second need.
+    assert np.mean(spans) < 10_000
+
+
+def several(*series: tuple[int, ...]) -> SampleBatch:
+    times = [time for one in series for time in one]
+    offsets = np.cumsum([0, *map(len, series)])
+    return SampleBatch(
+        tuple(Series("m", (("n", str(number)),)) for number in range(len(series))),
+        offsets,
+        np.array(times, np.int64),
+        np.zeros(len(times)),
+    )
+
+
+def test_the_longest_interval_is_told_from_what_is_read_and_forgotten_in_time() -> None:
+    slowest = Slowest()
+    slowest.observe(SampleBatch.empty(), 0)
+    slowest.observe(several((5000,), (7000,)), 10_000)
+    assert slowest.interval_ms == 0
+    # Neither a missed scrape nor a series of one sample counts.
+    slowest.observe(several((1000, 2000, 9000), (100,), (400, 15_399, 30_400), (30_000,)), 31_000)
+    assert slowest.interval_ms == 14_999
+    slowest.observe(several((31_000, 32_000), (31_500,)), 33_000)
+    slowest.observe(several((31_000, 32_000), (31_500, 46_000)), 600_000)
+    assert slowest.interval_ms == 14_500
+    slowest.observe(several((1_200_000, 1_201_000)), 1_199_000)
+    assert slowest.interval_ms == 14_500
+    slowest.observe(several((1_200_000, 1_201_000)), 1_201_000)
+    assert slowest.interval_ms == 1000
+
+
+@given(st.lists(st.lists(st.integers(0, 10**6), max_size=6, unique=True).map(sorted), max_size=6))
+def test_the_longest_interval_is_that_of_the_slowest_series(series: list[list[int]]) -> None:
+    slowest = Slowest()
+    slowest.observe(several(*map(tuple, series)), 1)
+    assert slowest.interval_ms == max((min(np.diff(one)) for one in series if len(one) > 1), default=0)
+
+
+def test_reads_that_fail_are_made_up_for_by_the_next_wide_one() -> None:
+    cursor = Cursor(1_000_000, 600_000)
+    cursor.advance(batch(1_000_000), *cursor.span(1_000_100, 1000, 15_000), behind=False)
+    assert cursor.span(1_002_500, 1000, 15_000)[0] == 998_000
+    for now in (1_003_000, 1_005_000, 1_030_000):
+        assert cursor.span(now, 1000, 15_000)[0] == 984_000
+    cursor.advance(batch(1_029_900), 984_000, 1_030_000, behind=False)
+    assert cursor.span(1_031_000, 1000, 15_000)[0] == 1_027_900
+
+
+def test_an_interval_that_cannot_be_is_not_read_back_over() -> None:
+    cursor = Cursor(10_000_000, 600_000, _stretch_ms=600_000.0)
+    assert cursor.span(10_000_000, 1000, 3_600_000)[0] == 10_000_000 - Cursor.WIDEST_MS - 1000
+
+
+def test_reads_shorter_than_the_interval_end_too() -> None:
+    cursor, now = Cursor(0, 5000), 100_000
+    for _ in range(60):
+        since, until = cursor.span(now, 15_000, 15_000)
+        assert until - since <= 5000
+        cursor.advance(SampleBatch.empty(), since, until, behind=until < now)
+        if until == now:
+            return
+    pytest.fail("the past is read for ever")
 
 
 def test_a_long_gap_is_read_in_bounded_parts_without_a_hole() -> None:
