@@ -16,6 +16,7 @@ from hwsonde_exporter.registry import Collector
 DEFAULT_PORT = 9880
 _TRUE, _FALSE = frozenset({"true", "yes", "on"}), frozenset({"false", "no", "off"})
 _MAX_HERTZ = 100.0
+_MAX_NAME = 253  # of a host, in the domain name system
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +114,22 @@ def parse_address(text: str) -> tuple[str, int]:
     allowed = "HOST:PORT, [IPV6]:PORT or :PORT, port 0 to 65535"
     host, colon, port = text.strip().rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
-    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535 or (":" in host and not bracketed):
+    if not colon or not (port.isascii() and port.isdigit()) or len(port) > 5 or int(port) > 65535:
+        raise ValueError(allowed)
+    if ":" in host and not bracketed:
         raise ValueError(allowed)
     host = host[1:-1] if bracketed else host
-    if any(character.isspace() or character in "/[]@" for character in host):
+    if any(character.isspace() or character in "/[]@" for character in host) or not _is_name(host):
         raise ValueError(allowed)
     return host, int(port)
+
+
+def _is_name(host: str) -> bool:
+    """Whether it can be looked up at all: no empty or endless part between its dots."""
+    try:
+        return len(host.encode("idna")) <= _MAX_NAME and host.isprintable()
+    except UnicodeError:
+        return False
 
 
 def parse_switch(text: str) -> bool:

@@ -12,6 +12,15 @@ from hwsonde_detector.config.values import RefusedError, Rule, shown
 _LABEL = r"[a-zA-Z_][a-zA-Z0-9_]*"
 _MATCHER = rf'{_LABEL}\s*(?:=~|!~|!=|=)\s*"(?:[^"\\\n]|\\.)*"'
 _SELECTOR = re.compile(rf"\s*(?:{_MATCHER}(?:\s*,\s*{_MATCHER})*\s*,?\s*)?", re.ASCII)
+_MAX_NAME = 253  # of a host, in the domain name system
+
+
+def is_host(text: str) -> bool:
+    """Whether a name or an address can be looked up at all: no empty or endless part between its dots."""
+    try:
+        return bool(text) and len(text.encode("idna")) <= _MAX_NAME and text.isprintable()
+    except UnicodeError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +44,12 @@ class Url(Rule):
             raise RefusedError("the address cannot be read") from None
         if parts.username is not None or parts.password is not None or "@" in parts.netloc:
             raise RefusedError("the address holds a user or a password, which belong in a file or in the environment")
-        if parts.scheme not in {"http", "https"} or not parts.hostname or not port_known or re.search(r"\s", value):
+        if (
+            parts.scheme not in {"http", "https"}
+            or not is_host(parts.hostname or "")
+            or not port_known
+            or re.search(r"\s", value)
+        ):
             raise RefusedError(f"{shown(value)} is no address of a web server")
         if parts.query or parts.fragment:
             raise RefusedError("the address has a query or a fragment")
@@ -71,9 +85,10 @@ class Listen(Rule):
             if isinstance(value, str)
             else None
         )
-        if found is None or int(found[3]) > 65535:
+        host = (found[1] or found[2] or "0.0.0.0") if found else ""  # noqa: S104 - what ":PORT" means
+        if found is None or int(found[3]) > 65535 or not is_host(host):
             raise RefusedError(f"{shown(value)} is no address to listen on")
-        return ListenAddress(found[1] or found[2] or "0.0.0.0", int(found[3]))  # noqa: S104 - what ":PORT" means
+        return ListenAddress(host, int(found[3]))
 
 
 @dataclass(frozen=True, slots=True)
