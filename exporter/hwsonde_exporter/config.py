@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -83,10 +85,14 @@ def read_file(path: Path, table: Mapping[str, Option]) -> dict[str, Any]:
         With file, line and key.
     """
     try:
-        with path.open("rb") as file:
-            text = file.read(_MAX_FILE_BYTES + 1)
+        # Opened without waiting: a pipe would keep the program from starting, and a reload from ending.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            text = file.read(_MAX_FILE_BYTES + 1) if regular else b""
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}; see --config.file") from error
+    if not regular:
+        raise ConfigError(f"{path}: cannot be read: it is no regular file; see --config.file")
     if len(text) > _MAX_FILE_BYTES:
         raise ConfigError(f"{path}: larger than {_MAX_FILE_BYTES} bytes, not a configuration file of this program")
     return parse_file(text, str(path), table)

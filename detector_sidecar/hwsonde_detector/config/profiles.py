@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
+from hwsonde_detector.config.tree import MAX_BYTES
 from hwsonde_detector.errors import ConfigError
+from hwsonde_detector.files import read_regular
 from hwsonde_detector.signals.profiles import Profile, parse_profile
 
 _PACKAGE = "hwsonde_detector.signals.profiles"
@@ -53,10 +55,14 @@ def _load(name: str, directory: Path) -> Profile:
         return parse_profile(resources.files(_PACKAGE).joinpath(f"{name}.yaml").read_text(encoding="utf-8"), name)
     path = directory / name
     try:
-        return parse_profile(path.read_text(encoding="utf-8"), str(path))
+        data = read_regular(path, MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(
             f"{path}: the profile cannot be read: {error.strerror or error}; give a readable file in profiles"
         ) from None
+    if len(data) > MAX_BYTES:
+        raise ConfigError(f"{path}: the file is larger than {MAX_BYTES} bytes; a profile lists metrics only")
+    try:
+        return parse_profile(data.decode(), str(path))
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: the profile is not UTF-8 text") from None

@@ -29,6 +29,7 @@ import orjson
 from numpy.typing import NDArray
 
 from hwsonde_detector.errors import ArchiveError, SourceError
+from hwsonde_detector.files import open_at_once
 from hwsonde_detector.sources.base import Read
 from hwsonde_detector.sources.decode import SeriesTable, decode_answers, without_future
 from hwsonde_detector.types import SampleBatch
@@ -234,7 +235,7 @@ class ArchiveSource:
 
     def _open(self) -> BinaryIO:
         try:
-            file = self.path.open("rb")
+            file = open_at_once(self.path)
             head = file.read(len(MAGIC))
         except OSError as error:
             raise ArchiveError(f"{self.path}: the archive cannot be read: {error.strerror}; check the path") from None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hwsonde_detector.errors import SourceError
+from hwsonde_detector.files import read_regular
 
 _MAX_SECRET = 1 << 16
 
@@ -41,8 +42,7 @@ class FileSecret:
             found = self.path.stat()
             seen = (found.st_mtime_ns, found.st_size, found.st_ino)
             if seen != self._seen:
-                with self.path.open("rb") as file:
-                    data = file.read(_MAX_SECRET + 1)
+                data = read_regular(self.path, _MAX_SECRET + 1)
                 self._value, self._seen = _checked(data, f"the file {self.path}"), seen
         except OSError as error:
             raise SourceError(

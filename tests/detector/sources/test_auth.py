@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 
 import pytest
 
@@ -54,3 +55,9 @@ def test_nothing_is_shown(tmp_path):
         assert secret.get() == "hunter2"
         credentials = Credentials(basic=("u", secret), bearer=secret, secret_headers={"X": secret})
         assert "hunter2" not in repr(credentials) + str(secret)
+
+
+def test_a_pipe_is_no_secret(tmp_path):
+    os.mkfifo(tmp_path / "p")
+    with pytest.raises(SourceError, match="cannot be read: it is no regular file; check"):
+        FileSecret(tmp_path / "p").get()

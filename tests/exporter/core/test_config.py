@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -128,11 +129,22 @@ def test_a_file_that_is_not_there_or_too_large(tmp_path: Path) -> None:
     assert "larger than" in refused(tmp_path, "#" * (1 << 20) + "\n")
 
 
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(ConfigError) as caught:
+            load(["--config.file", str(path)], KINDS)
+        assert str(caught.value) == f"{path}: cannot be read: it is no regular file; see --config.file"
+    with pytest.raises(ConfigError, match=r"cannot be read: Is a directory; see --config\.file"):
+        load(["--config.file", str(tmp_path)], KINDS)
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--sampler.hertz", "-3"], "--sampler.hertz: '-3' is not allowed; allowed: 0, or ticks a second from 0.1 to 100"),
         (["--web.listen-address", "localhost"], f"--web.listen-address: 'localhost' is not allowed; allowed: {ADDRESSES}"),
+        (["--web.listen-address", "a..b:29882"], f"--web.listen-address: 'a..b:29882' is not allowed; allowed: {ADDRESSES}"),
         (["--collector.network.ignored-devices", "a)(b"], f"--collector.network.ignored-devices: 'a)(b' is not allowed; allowed: {PATTERN}"),
         (["--collector.filesystem.ignored-mounts="], f"--collector.filesystem.ignored-mounts: '' is not allowed; allowed: {PATTERN}"),
         (["--no-such-flag"], "unrecognized arguments: --no-such-flag; see --help"),
@@ -179,7 +191,26 @@ def test_addresses(text: str, address: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "9880", "::1:80", "host:", "host:x", ":65536", ":-1", "http://a:1", "a b:1", ":²"]
+    "text",
+    [
+        "",
+        "9880",
+        "::1:80",
+        "host:",
+        "host:x",
+        ":65536",
+        ":-1",
+        "http://a:1",
+        "a b:1",
+        ":²",
+        "a..b:1",
+        ".a:1",
+        "a\0b:1",
+        "\udcff:1",
+        "a" * 300 + ":1",
+        "a." * 200 + "a:1",
+        ":" + "0" * 5000,
+    ],
 )
 def test_bad_addresses(text: str) -> None:
     with pytest.raises(ValueError, match="PORT"):
