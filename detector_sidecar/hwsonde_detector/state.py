@@ -6,6 +6,7 @@ the file, names the version and the SHA-256 of everything before that digest, so
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsonde_detector.errors import StateError
+from hwsonde_detector.files import read_regular
 
 VERSION = 1
 FILE_NAME = "state.npz"
@@ -56,14 +58,7 @@ def save_state(directory: Path, document: Mapping[str, Any], arrays: Mapping[str
     """
     content = _encode(document, arrays)
     target = directory / FILE_NAME
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=directory)
-        temporary = Path(name)
-    except OSError as error:
-        raise StateError(
-            f"{directory}: cannot keep state there ({error.strerror or error}); name a directory that can be written"
-        ) from error
+    handle, temporary = _begin(directory)
     try:
         with open(handle, "wb") as file:
             file.write(content)
@@ -80,6 +75,33 @@ def save_state(directory: Path, document: Mapping[str, Any], arrays: Mapping[str
             temporary.unlink()
 
 
+def check_directory(directory: Path) -> None:
+    """See that a state can be kept there; the directory is made if it does not exist.
+
+    Raises
+    ------
+    StateError
+        If the directory cannot be made or written.
+    """
+    handle, temporary = _begin(directory)
+    os.close(handle)
+    with suppress(OSError):
+        temporary.unlink()
+
+
+def _begin(directory: Path) -> tuple[int, Path]:
+    """Make the directory and a temporary file in it, open for writing."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=directory)
+    except OSError as error:
+        how = "name a directory that can be written by state.dir"
+        if error.errno in {errno.EACCES, errno.EPERM}:
+            how = f"make it as root by `install -d -m 0700 -o {os.geteuid()} {directory}`, or {how}"
+        raise StateError(f"{directory}: cannot keep state there ({error.strerror or error}); {how}") from error
+    return handle, Path(name)
+
+
 def load_state(directory: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
     """Read the state, None if there is none.
 
@@ -94,7 +116,7 @@ def load_state(directory: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]
     target = directory / FILE_NAME
     _remove_temporaries(directory)
     try:
-        content = target.read_bytes()
+        content = read_regular(target)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -78,6 +78,7 @@ class Loop:
 
     def resume(self) -> None:
         """Continue from the state on disk, where there is one that fits."""
+        self.saver.prepare(self._clock.now_ms(), self._clock.monotonic())
         saved = self.saver.load()
         if saved is None:
             return

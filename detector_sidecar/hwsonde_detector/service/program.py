@@ -130,6 +130,7 @@ class Program:
             log.warning("reload: the section web changes at the next start")
         if config.state != self.config.state:
             self._loop.saver = self._make_saver(config)
+            self._loop.saver.prepare(self._clock.now_ms(), self._clock.monotonic())
         logs.set_up(config.log.level, config.log.format)
         self.config = config
         self._loop.reload_ok, self._loop.reloaded_ms = True, self._clock.now_ms()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hwsonde_detector import telemetry
 from hwsonde_detector.errors import StateError
 from hwsonde_detector.service.trouble import Trouble
-from hwsonde_detector.state import load_state, save_state, set_aside
+from hwsonde_detector.state import check_directory, load_state, save_state, set_aside
 from hwsonde_detector.telemetry import Counters
 
 log = logging.getLogger("hwsonde_detector.service")
@@ -39,6 +39,15 @@ class Saver:
         self._counters = counters
         self._last: float | None = None
         self._trouble = Trouble("state", "is written again")
+
+    def prepare(self, now_ms: int, monotonic: float) -> None:
+        """See that the directory can be written, and say so at once where it cannot: the service goes on without."""
+        if self.directory is None:
+            return
+        try:
+            check_directory(self.directory)
+        except StateError as error:
+            self._trouble.failed(str(error), now_ms, monotonic)
 
     def due(self, monotonic: float) -> bool:
         """Whether the interval is over."""

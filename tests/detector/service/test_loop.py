@@ -434,6 +434,18 @@ def test_the_slowest_host_says_how_far_back_is_read() -> None:
     assert 2 <= sum(far) <= 6
 
 
+def test_a_directory_that_cannot_be_written_is_told_at_the_start_and_once(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench(Path("/proc/none"))
+    bench.loop.resume()
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("state: /proc/none: cannot keep state there (")
+    bench.caught_up()
+    bench.loop.save()
+    assert bench.engine.rows
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [line]
+    assert bench.count(telemetry.STATE_FAILURES) == 1
+
+
 def test_a_slow_target_of_a_host_says_how_far_back_is_read_too() -> None:
     bench = Bench()
     bench.source.first_ms = START - 60_000

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import resource
 import signal
 import stat
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 
 from hwsonde_detector import state
 from hwsonde_detector.errors import StateError
-from hwsonde_detector.state import load_state, save_state
+from hwsonde_detector.state import check_directory, load_state, save_state
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(),
@@ -199,6 +201,29 @@ def test_a_directory_that_cannot_be_is_one_line(tmp_path: Path, place: str) -> N
 def test_a_directory_that_cannot_be_written_is_one_line() -> None:
     with pytest.raises(StateError, match="/proc: cannot keep state there"):
         save_state(Path("/proc"), DOCUMENT, SOME)
+
+
+def test_a_pipe_in_the_place_of_the_state_is_told_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "state.npz")
+    with pytest.raises(StateError, match=r"cannot be read \(it is no regular file\); starting without it"):
+        load_state(tmp_path)
+    save_state(tmp_path, DOCUMENT, SOME)
+    assert load_state(tmp_path) is not None
+
+
+def test_a_directory_is_checked_before_there_is_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_directory(tmp_path / "new" / "one")
+    assert names(tmp_path / "new" / "one") == []
+    with pytest.raises(StateError, match=r"^/proc/none: cannot keep state there \(.*\); (name|make)"):
+        check_directory(Path("/proc/none"))
+
+    def forbidden(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", forbidden)
+    with pytest.raises(StateError) as caught:
+        check_directory(tmp_path)
+    assert f"make it as root by `install -d -m 0700 -o {os.geteuid()} {tmp_path}`, or name" in str(caught.value)
 
 
 def test_a_state_that_cannot_be_read_stays_where_it_is(tmp_path: Path) -> None:
