@@ -31,11 +31,14 @@ _BACKLOG = 128
 
 
 class _Connection(HTTPConnection):
-    """A connection that notes since when it has been open and how long its present request has taken."""
+    """A connection that notes since when it has been open and how long its present request has taken.
+
+    ``awaited``: it was accepted; ``asked``: it has sent something; ``served``: a worker has had it; ``given_up``: it had to make room.
+    """
 
     accepted = 0.0
     began: float | None = None
-    awaited = served = False
+    awaited = asked = served = given_up = False
 
     def communicate(self) -> bool:
         """Serve one request; gives whether the connection stays open."""
@@ -85,18 +88,35 @@ class _Server(wsgi.Server):
 
     def process_conn(self, conn: _Connection) -> None:
         """Give a connection to a worker once there is something to read; a silent one would hold the worker up."""
+        if conn.given_up:
+            conn.close()
+            return
         if conn.awaited:
+            conn.asked = True
             super().process_conn(conn)
             return
         conn.awaited = True
         conn.accepted = time.monotonic()
-        if len(self.open) >= _MAX_CONNECTIONS:
+        if len(self.open) >= _MAX_CONNECTIONS and not self._make_room():
             conn.close()
             return
         # A request that never ends is cut off by `reap`; this keeps a worker from waiting longer than that in one read.
         conn.socket.settimeout(_REQUEST_SECONDS)
         self.open.add(conn)
         self.put_conn(conn)
+
+    def _make_room(self) -> bool:
+        """Give up the oldest connection that has never sent anything; False if all have."""
+        silent = [connection for connection in list(self.open) if not connection.asked]
+        if not silent:
+            return False
+        oldest = min(silent, key=lambda connection: connection.accepted)
+        oldest.given_up = True
+        self.open.discard(oldest)
+        # Its end wakes the selector, which hands it over to be closed: closed here, its number would stay registered there.
+        with suppress(OSError):
+            oldest.socket.shutdown(socket.SHUT_RDWR)
+        return True
 
     def reap(self) -> None:
         """Cut off connections whose request has not come or has not been served within its time."""

@@ -6,6 +6,7 @@ it letter by letter, must not keep Prometheus from its scrape.
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
 import sys
@@ -35,10 +36,15 @@ _STOP_S = 0.5
 
 
 class _Connection(HTTPConnection):
-    """A connection; ``due`` is when its present request must be over, None between requests."""
+    """A connection.
+
+    ``due`` is when its present request must be over, None between requests; ``accepted`` is when it came, ``asked`` whether it has sent
+    anything since, ``given_up`` whether it had to make room.
+    """
 
     due: float | None = None
-    heard = False
+    accepted = 0.0
+    known = asked = given_up = False
 
     def communicate(self) -> bool:
         """Answer one request; give whether another one may follow."""
@@ -72,19 +78,44 @@ class _Server(wsgi.Server):
         )
         self.keep_alive_conn_limit = _CONNECTIONS
         self.living: set[_Connection] = set()
+        self.bind_failure: OSError | None = None
         self.max_request_header_size = _HEADER_BYTES
         self.max_request_body_size = _BODY_BYTES
 
+    def bind(self, family: int, type: int, proto: int = 0) -> object:  # noqa: A002 - its signature
+        """Bind, keeping the error that cheroot makes a text of."""
+        try:
+            return super().bind(family, type, proto)
+        except OSError as error:
+            self.bind_failure = error
+            raise
+
     def process_conn(self, conn: _Connection) -> None:
         """Hand a connection to a thread, a new one only after it has sent something; cheroot closes it if that takes too long."""
-        if conn.heard:
+        if conn.given_up:
+            conn.close()
+        elif conn.known:
+            conn.asked = True
             super().process_conn(conn)
-        elif len(self.living) >= _CONNECTIONS:
+        elif len(self.living) >= _CONNECTIONS and not self._make_room():
             conn.close()
         else:
-            conn.heard = True
+            conn.known, conn.accepted = True, time.monotonic()
             self.living.add(conn)
             self.put_conn(conn)
+
+    def _make_room(self) -> bool:
+        """Give up the oldest connection that has never sent anything; False where all have."""
+        silent = [connection for connection in list(self.living) if not connection.asked]
+        if not silent:
+            return False
+        oldest = min(silent, key=lambda connection: connection.accepted)
+        oldest.given_up = True
+        self.living.discard(oldest)
+        # Its end wakes the selector, which hands it over to be closed: closed here, its number would stay registered there.
+        with suppress(OSError):
+            oldest.socket.shutdown(socket.SHUT_RDWR)
+        return True
 
     def cut_off(self, now: float) -> None:
         """End requests that were due before ``now``: their threads see the connection end and are free."""
@@ -122,10 +153,7 @@ class WebServer:
         try:
             self._server.prepare()
         except OSError as error:
-            shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            raise ListenError(
-                f"cannot listen on {shown}: {error.strerror or error}; is another detector running? Choose another address by web.listen"
-            ) from error
+            raise ListenError(_explain(host, port, self._server.bind_failure or error)) from error
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="web", daemon=True)
         self._watcher = threading.Thread(target=self._watch, name="web-watch", daemon=True)
@@ -157,3 +185,16 @@ class WebServer:
             self._server.serve()
         except Exception as error:  # noqa: BLE001 - scoring and /metrics' absence must be visible, not end the process silently
             log.error("the web server ended: %s: %s", type(error).__name__, error)  # noqa: TRY400 - one line
+
+
+def _explain(host: str, port: int, failure: OSError) -> str:
+    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if failure.errno == errno.EADDRINUSE:
+        why = "another program has the port; is another detector running? Stop it or choose another address"
+    elif failure.errno == errno.EADDRNOTAVAIL:
+        why = "this host has no such address; correct it"
+    elif failure.errno == errno.EACCES:
+        why = "ports below 1024 need CAP_NET_BIND_SERVICE; choose another"
+    else:
+        why = f"{failure.strerror or failure}; choose another address"
+    return f"cannot listen on {shown}: {why} by web.listen"

@@ -10,6 +10,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
 
+from hwsonde_detector.errors import ListenError
 from hwsonde_detector.web import server as module
 from hwsonde_detector.web.server import WebServer
 
@@ -91,3 +92,33 @@ def test_the_number_of_connections_is_bounded(monkeypatch: pytest.MonkeyPatch) -
                     pass
             time.sleep(0.05)
         pytest.fail("connections that were closed still count")
+
+
+def test_the_oldest_silent_connection_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CONNECTIONS", 3)
+    with serving() as server, ExitStack() as stack:
+        asking = stack.enter_context(connect(server))
+        assert ask(asking).endswith(b"hello")
+        silent = [stack.enter_context(connect(server)) for _ in range(2)]
+        for _ in range(2):
+            with connect(server) as scraper:
+                assert ask(scraper).endswith(b"hello")
+        # Far below the ten seconds that a silent connection may stay.
+        silent[0].settimeout(5)
+        assert silent[0].recv(1) == b""
+        assert ask(asking).endswith(b"hello")
+
+
+def test_an_address_that_is_not_ours_is_one_line() -> None:
+    with pytest.raises(ListenError) as caught:
+        WebServer("192.0.2.7", 9881, hello)
+    assert (
+        str(caught.value) == "cannot listen on 192.0.2.7:9881: this host has no such address; correct it by web.listen"
+    )
+
+
+def test_a_name_that_nobody_knows_is_one_line() -> None:
+    with pytest.raises(
+        ListenError, match=r"^cannot listen on nobody\.invalid:9881: [^:\n]+; choose another address by web\.listen$"
+    ):
+        WebServer("nobody.invalid", 9881, hello)

@@ -271,14 +271,27 @@ def test_requests_that_never_end_are_cut_off(exporter: Exporter, monkeypatch: py
         listeners.stop()
 
 
+def healthy(connection: socket.socket) -> bool:
+    """Ask over a connection that stays open."""
+    connection.sendall(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = b""
+    while not answer.endswith(b"healthy\n"):
+        piece = connection.recv(65536)
+        if not piece:
+            return False
+        answer += piece
+    return True
+
+
 def test_connections_beyond_the_bound_are_closed(exporter: Exporter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "_MAX_CONNECTIONS", 3)
     listeners = Listeners([("127.0.0.1", 0)], Application(exporter, "x"), threads=2)
     listeners.start()
     kept = [socket.create_connection(listeners.addresses[0], timeout=5) for _ in range(3)]
     try:
-        time.sleep(0.1)
+        assert all(healthy(connection) for connection in kept)
         assert raw(listeners.addresses[0][1], b"") == b""
+        assert all(healthy(connection) for connection in kept)
         kept.pop().close()
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline:
@@ -288,6 +301,27 @@ def test_connections_beyond_the_bound_are_closed(exporter: Exporter, monkeypatch
             pytest.fail("a closed connection did not make room")
     finally:
         for connection in kept:
+            connection.close()
+        listeners.stop()
+
+
+def test_the_oldest_silent_connection_makes_room(exporter: Exporter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "_MAX_CONNECTIONS", 3)
+    listeners = Listeners([("127.0.0.1", 0)], Application(exporter, "x"), threads=2)
+    listeners.start()
+    address = listeners.addresses[0]
+    asking = socket.create_connection(address, timeout=5)
+    silent = []
+    try:
+        assert healthy(asking)
+        silent += [socket.create_connection(address, timeout=5) for _ in range(2)]
+        for _ in range(2):
+            with socket.create_connection(address, timeout=5) as scraper:
+                assert healthy(scraper)
+        assert silent[0].recv(1) == b""
+        assert healthy(asking)
+    finally:
+        for connection in (asking, *silent):
             connection.close()
         listeners.stop()
 
