@@ -5,20 +5,30 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import stat
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from hwsonde_detector import __version__, logs
-from hwsonde_detector.config import Config, format_duration, load_config, parse_duration
-from hwsonde_detector.config.loading import FLAGS
 from hwsonde_detector.errors import ArchiveError, ConfigError, DetectorError, SourceError
 
+try:
+    from hwsonde_detector.config import Config, format_duration, load_config, parse_duration, place
+    from hwsonde_detector.config.loading import FLAGS
+except ModuleNotFoundError as error:
+    if str(error.name).startswith("hwsonde"):
+        raise
+    # The command is installed with the exporter, too, which needs none of the detector's libraries.
+    sys.stderr.write(f"hwsonde-detector: {error.name} is not installed; install hwsonde[detector]\n")
+    raise SystemExit(2) from None
+
 if TYPE_CHECKING:
-    from hwsonde_detector.sources.options import SourceOptions
+    from hwsonde_detector.config.tree import Path as KeyPath
+    from hwsonde_detector.sources.auth import Secret
 
 _HELP = {
     "--web.listen-address": ("HOST:PORT", "where the page and /metrics listen (web.listen)"),
@@ -123,7 +133,7 @@ def _check(options: argparse.Namespace) -> int:
     profiles = make_plan(config).profiles
     source = open_source(config, profiles)
     source.close()
-    _check_files(config, source.options)
+    _check_files(config)
     tick = config.tick if isinstance(config.tick, str) else format_duration(config.tick)
     asked = f"{len(metric_names(profiles))} metrics in {len(source.selectors)} request(s)"
     detectors, names = config.detectors, ", ".join(config.entity_labels)
@@ -137,16 +147,58 @@ def _check(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check_files(config: Config, source: SourceOptions) -> None:
-    """See that secrets and certificates are there, which a start would only find out at the first read."""
-    try:
-        source.credentials.fresh()
-    except SourceError as error:
-        raise ConfigError(f"source: {error}") from None
+def _check_files(config: Config) -> None:
+    """See that what the configuration names is there, which a start would only find out later."""
+    problems = [*_bad_secrets(config), *_bad_files(config)]
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def _bad_secrets(config: Config) -> Iterator[str]:
+    for path, secret in _secrets(config):
+        try:
+            secret.get()
+        except SourceError as error:
+            yield f"{place(config, path)}: {error}"
+
+
+def _secrets(config: Config) -> Iterator[tuple[KeyPath, Secret]]:
+    from hwsonde_detector.sources.auth import EnvSecret, FileSecret  # noqa: PLC0415
+
+    source = config.source
+    for section, name in (("basic", "password"), ("bearer", "token")):
+        found = getattr(source, section)
+        if found is not None:
+            file, variable = getattr(found, f"{name}_file"), getattr(found, f"{name}_env")
+            if file is not None:
+                yield ("source", section, f"{name}_file"), FileSecret(file)
+            else:
+                yield ("source", section, f"{name}_env"), EnvSecret(variable)
+    for name, file in source.header_files.items():
+        yield ("source", "header_files", name), FileSecret(file)
+
+
+def _bad_files(config: Config) -> Iterator[str]:
     for key in ("ca_file", "cert_file", "key_file"):
         path = getattr(config.source.tls, key)
-        if path is not None and not os.access(path, os.R_OK):
-            raise ConfigError(f"source.tls.{key}: {path} cannot be read; check the path and its permissions")
+        if path is not None and (why := _unusable(path)):
+            yield f"{place(config, ('source', 'tls', key))}: {path}: {why}; check the path and its permissions"
+    path = config.archive.record
+    if path is not None and (why := _unusable(path, may_be_new=True)):
+        yield f"{place(config, ('archive', 'record'))}: {path}: {why}; choose another file"
+
+
+def _unusable(path: Path, *, may_be_new: bool = False) -> str | None:
+    """Why a file cannot be read, None where it can; one that does not exist needs a folder if it ``may_be_new``."""
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            return "it is no regular file"
+        return None if os.access(path, os.R_OK) else "it cannot be read"
+    except FileNotFoundError as error:
+        return None if may_be_new and path.parent.is_dir() else error.strerror
+    except OSError as error:
+        return error.strerror
 
 
 def _replay(options: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
@@ -12,10 +13,11 @@ from pydantic import BaseModel, ValidationError
 
 from hwsonde_detector.config.constraints import constraints
 from hwsonde_detector.config.models import Config, Origin
+from hwsonde_detector.config.tree import MAX_BYTES, Problem, Tree, dotted, read_tree
 from hwsonde_detector.config.tree import Path as KeyPath
-from hwsonde_detector.config.tree import Problem, Tree, dotted, read_tree
 from hwsonde_detector.config.values import shown
 from hwsonde_detector.errors import ConfigError
+from hwsonde_detector.files import read_regular
 
 FLAGS: Mapping[str, KeyPath] = {
     "--web.listen-address": ("web", "listen"),
@@ -44,7 +46,7 @@ def load_config(path: Path | None, flags: Mapping[str, str] | None = None) -> Co
     if path is None:
         return parse_config(b"", "flags", Origin(None, dict(flags or {})))
     try:
-        data = path.read_bytes()
+        data = read_regular(path, MAX_BYTES + 1)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(
@@ -62,6 +64,18 @@ def reload_config(config: Config) -> Config:
         The new one is wrong; keep the old one.
     """
     return load_config(config.origin.path, config.origin.flags)
+
+
+def place(config: Config, path: KeyPath) -> str:
+    """Where a value comes from, as an error line begins: ``FILE:LINE: key.path``, a flag, or the key alone where it is a default."""
+    origin = config.origin
+    for flag in origin.flags:
+        if FLAGS[flag] == path:
+            return flag
+    known = path
+    while known and known not in origin.lines:
+        known = known[:-1]
+    return f"{origin.path}:{origin.lines[known]}: {dotted(path)}" if known and origin.path else dotted(path)
 
 
 def parse_config(data: bytes, name: str, origin: Origin | None = None) -> Config:
@@ -94,7 +108,7 @@ def parse_config(data: bytes, name: str, origin: Origin | None = None) -> Config
         # Those of flags first, then as the file has them.
         ordered = sorted(set(problems), key=lambda p: (p.path not in places, p.line, dotted(p.path)))
         raise ConfigError("\n".join(_line(problem, name, places) for problem in ordered))
-    config._origin = origin  # noqa: SLF001 - private to users of Config, set once by its loader
+    config._origin = replace(origin, lines=tree.lines)  # noqa: SLF001 - private to users of Config, set once by its loader
     return config
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from hwsonde_detector import settings as s
 from hwsonde_detector.config.addresses import Listen, ListenAddress, Selector, Url
+from hwsonde_detector.config.tree import Path as KeyPath
 from hwsonde_detector.config.values import (
     Choice,
     FilePath,
@@ -288,10 +289,14 @@ class Log(Section):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a configuration came from, so that it can be read again: file, and flags that win over it."""
+    """Where a configuration came from, so that it can be read again: file, and flags that win over it.
+
+    ``lines`` are the lines of the keys in the file.
+    """
 
     path: Path | None = None
     flags: Mapping[str, str] = field(default_factory=dict)
+    lines: Mapping[KeyPath, int] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def directory(self) -> Path:

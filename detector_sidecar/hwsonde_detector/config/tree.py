@@ -7,9 +7,12 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from hwsonde_detector.config.values import shown
+
 Path: TypeAlias = tuple[str | int, ...]
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
+_LONGEST_KEY = 60
 _SCALARS = {"tag:yaml.org,2002:" + name for name in ("null", "bool", "int", "float", "str")}
 _TEXT = {"tag:yaml.org,2002:" + name for name in ("timestamp", "merge", "value")}
 _SAFE = yaml.constructor.SafeConstructor()
@@ -49,7 +52,12 @@ def dotted(path: Path) -> str:
     """
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{part}"
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            # A key may be anything, and a message is one line.
+            plain = part.isprintable() and len(part) <= _LONGEST_KEY
+            text += f"{'.' if text else ''}{part if plain else shown(part)}"
     return text
 
 
@@ -68,7 +76,7 @@ def read_tree(data: bytes) -> Tree:
     """
     tree = Tree()
     if len(data) > MAX_BYTES:
-        tree.problems.append(Problem((), f"the file has {len(data)} bytes; allowed: at most {MAX_BYTES}", 1))
+        tree.problems.append(Problem((), f"the file is larger than {MAX_BYTES} bytes; allowed: a smaller one", 1))
         return tree
     try:
         text = data.decode("utf-8")

@@ -66,23 +66,63 @@ def test_all_problems_are_printed(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("source: {bearer: {token_file: none}}", "none: the secret cannot be read"),
-        ("source: {bearer: {token_env: HWSONDE_NO_SUCH}}", "HWSONDE_NO_SUCH"),
-        ("source: {tls: {ca_file: none}}", "source.tls.ca_file: "),
-        ("profiles: [nine]", "'nine' is not shipped"),
-        ("entity_labels: [detector]", "detector"),
+        ("source:\n  bearer: {token_file: none}", "2: source.bearer.token_file: {}/none: the secret cannot be read: No such file"),
+        ("source:\n  bearer: {token_file: pipe}", "2: source.bearer.token_file: {}/pipe: the secret cannot be read: it is no regular"),
+        ("source: {basic: {username: a, password_file: .}}", "1: source.basic.password_file: {}: the secret cannot be read: Is a dir"),
+        ("source:\n  header_files:\n    X-A: none", "3: source.header_files.X-A: {}/none: the secret cannot be read"),
+        ("source: {bearer: {token_env: HWSONDE_NO_SUCH}}", "1: source.bearer.token_env: the environment variable HWSONDE_NO_SUCH"),
+        ("source: {tls: {ca_file: none}}", "1: source.tls.ca_file: {}/none: No such file or directory; check the path"),
+        ("source: {tls: {ca_file: .}}", "1: source.tls.ca_file: {}: it is no regular file; check the path"),
+        ("source: {url: 'http://a..b:1'}", "1: source.url: 'http://a..b:1' is no address of a web server"),
+        ('source: {headers: {"a\\nb": x}}', "1: source.headers.'a\\nb': no name of a header; allowed: letters"),
+        ('"a\\nb": 1', "1: 'a\\nb': unknown key"),
+        ("archive:\n  record: /", "2: archive.record: /: it is no regular file; choose another file"),
+        ("archive: {record: none/a}", "1: archive.record: {}/none/a: No such file or directory; choose another file"),
+        ("web: {listen: 'a..b:1'}", "1: web.listen: 'a..b:1' is no address to listen on"),
     ],
-)
+)  # fmt: skip
 def test_what_a_start_would_find_missing(capsys, tmp_path, text, says):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "f.yaml").write_text(text)
+    assert main(["check-config", str(tmp_path / "f.yaml")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"hwsonde-detector: {tmp_path}/f.yaml:{says.format(tmp_path)}")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("profiles: [nine]", "'nine' is not shipped"), ("entity_labels: [detector]", "detector")]
+)
+def test_what_profiles_and_labels_cannot_be(capsys, tmp_path, text, says):
     (tmp_path / "f.yaml").write_text(text)
     assert main(["check-config", str(tmp_path / "f.yaml")]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_new_recording_is_no_problem(tmp_path):
+    (tmp_path / "f.yaml").write_text("archive: {record: new}")
+    assert main(["check-config", str(tmp_path / "f.yaml")]) == 0
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_missing_library_is_one_line_and_status_two():
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.modules['numpy'] = None; import hwsonde_detector.cli"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "hwsonde-detector: numpy is not installed; install hwsonde[detector]\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["check-config", "/none"], "/none: the configuration file cannot be read"),
+        (["check-config", "/dev/zero"], "/dev/zero: the configuration file cannot be read: it is no regular file"),
+        (["run", "--config.file", "pipe"], "pipe: the configuration file cannot be read: it is no regular file"),
+        (["replay", "pipe"], "pipe: this is no archive"),
         (["replay", "/none"], "/none: the archive cannot be read"),
         (["replay", "/dev/null"], "/dev/null: this is no archive"),
         (["run", "--log.level", "loud"], "--log.level: 'loud' is not known; allowed: one of debug"),
@@ -94,6 +134,7 @@ def test_what_a_start_would_find_missing(capsys, tmp_path, text, says):
 )
 def test_errors_are_one_line_and_status_two(capsys, tmp_path, monkeypatch, arguments, says):
     monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
     assert main(arguments) == 2
     err = capsys.readouterr().err
     assert err.startswith("hwsonde-detector: ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from pathlib import Path
 
@@ -114,7 +115,7 @@ def test_every_problem_is_listed_in_order_of_lines():
         ("[a]: b\n", "f.yaml:1: a key that is no plain text"),
         ("a: &x [*x]\n", "f.yaml:1: "),
         ("mode: " + "[" * 3000 + "]" * 3000, "f.yaml:1: "),
-        ("#" * ((1 << 20) + 1), "f.yaml:1: the file has 1048577 bytes; allowed"),
+        ("#" * ((1 << 20) + 1), "f.yaml:1: the file is larger than 1048576 bytes; allowed"),
     ],
 )
 def test_files_that_are_no_configuration(text, says):
@@ -300,10 +301,14 @@ def test_profiles_by_path_and_their_problems(tmp_path):
     assert profile.metric_names() == load_profiles(["hwsonde"])[0].metric_names()
     (tmp_path / "bad.yaml").write_text("nonsense: 1\n")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "long.yaml").write_text("#" * ((1 << 20) + 1))
     with pytest.raises(ConfigError) as caught:
-        load_profiles(["hwsond", "none.yaml", "./bad.yaml", "binary.yaml"], tmp_path)
+        load_profiles(["hwsond", "none.yaml", "pipe.yaml", "long.yaml", "./bad.yaml", "binary.yaml"], tmp_path)
     lines = str(caught.value).split("\n")
     assert "'hwsond' is not shipped; allowed: hwsonde" in lines[0]
     assert lines[1].startswith(f"{tmp_path}/none.yaml: the profile cannot be read: No such file")
+    assert lines[2].startswith(f"{tmp_path}/pipe.yaml: the profile cannot be read: it is no regular file")
+    assert lines[3].startswith(f"{tmp_path}/long.yaml: the file is larger than 1048576 bytes")
     assert any(line.startswith(f"{tmp_path}/bad.yaml:1: ") for line in lines)
     assert lines[-1] == f"{tmp_path}/binary.yaml: the profile is not UTF-8 text"
