@@ -19,6 +19,6 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert not first.calibrated
         house.until(lambda health: health.windows_scored > 0, 40, "the first scores")
         house.until(lambda health: health.calibrated, 90, "calibration")
-        assert house.watch.errors == 0, (house.notes, house.log("detector"))
-        assert house.events == []
+        house.expect_no_errors()
+        assert house.events == [], house.seen()
     return data

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.house import House, copied
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
 
 def test_restarts_and_an_outage_lose_nothing_and_page_nobody(learned: Path, tmp_path: Path) -> None:
@@ -35,9 +36,9 @@ def test_restarts_and_an_outage_lose_nothing_and_page_nobody(learned: Path, tmp_
         assert after.learning_rows >= before.learning_rows
         assert "Traceback" not in house.log("detector")
         house.rest(5)
-        assert house.events == []
-        assert house.watch.health.alerts_firing == 0
-        assert house.stack.restarts == 0, house.notes
+        assert house.events == [], house.seen()
+        assert house.watch.health.alerts_firing == 0, house.seen()
+        assert house.stack.restarts == 0, house.seen()
 
 
 def test_a_program_that_dies_is_started_again_and_counted(learned: Path, tmp_path: Path) -> None:
@@ -52,4 +53,21 @@ def test_a_program_that_dies_is_started_again_and_counted(learned: Path, tmp_pat
         house.until(lambda health: health.exporter_series > 100 and health.score is not None, 20, "scores again")
         assert house.watch.errors >= 1
         house.rest(3)
-        assert house.events == []
+        assert house.events == [], house.seen()
+
+
+def test_a_prometheus_that_no_longer_stores_is_told_and_counted(learned: Path, tmp_path: Path) -> None:
+    with House(copied(learned, tmp_path / "data")) as house:
+        house.until(lambda health: health.exporter_series > 100, 20, "the first scrape")
+        assert house.watch.storage.errors == 0, house.seen()
+        child = house.stack.children["prometheus"]
+        # It lives, and does nothing: as with a disk that hangs.
+        child.signal(signal.SIGSTOP)
+        try:
+            house.until(lambda _: house.watch.storage.errors == 1, 40, "the silence is counted")
+        finally:
+            child.signal(signal.SIGCONT)
+        assert any(note.startswith("Prometheus has stored nothing for ") for note in house.notes), house.seen()
+        house.until(lambda _: not house.watch.storage.silent, 20, "it stores again")
+        assert any(note.startswith("Prometheus stores again") for note in house.notes), house.seen()
+        assert house.stack.restarts == 0, house.seen()

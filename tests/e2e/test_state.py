@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.house import House, copied
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
 FAILURES = "hwsonde_detector_state_save_failures_total"
 
@@ -24,17 +24,18 @@ def test_a_full_disk_costs_only_the_saving(learned: Path, tmp_path: Path) -> Non
         # As a full disk does, but for this process alone: no file may grow beyond this. Its log stays smaller.
         before = resource.prlimit(pid, resource.RLIMIT_FSIZE, (16384, resource.RLIM_INFINITY))
         saved = (data / "detector" / "state.npz").read_bytes()
-        house.until(lambda _: house.watch.errors > 0, 20, "a failed save is counted")
+        house.until(lambda _: "could not save its state" in str(house.notes), 20, "a failed save is counted and named")
+        assert house.watch.errors > 0
         windows = house.look().windows_scored
         house.until(lambda health: health.windows_scored > windows + 4, 10, "scoring goes on")
         assert (data / "detector" / "state.npz").read_bytes() == saved, "the old state is untouched"
         assert len(saved) > 16384
         said = [line for line in house.log("detector").splitlines() if "level=warning" in line or "level=error" in line]
-        assert len(said) == 1, said
+        assert len(said) == 1, f"{said}; {house.seen()}"
         assert "Traceback" not in house.log("detector")
         resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
         house.until(lambda _: (data / "detector" / "state.npz").read_bytes() != saved, 20, "saving works again")
-        assert house.events == []
+        assert house.events == [], house.seen()
     assert (data / "detector" / "state.npz").read_bytes() != kept
     assert [path.name for path in (data / "detector").iterdir()] == ["state.npz"]
 
@@ -53,8 +54,8 @@ def test_a_damaged_state_is_set_aside_and_learned_anew(learned: Path, tmp_path: 
         # Prometheus still has the history, so that learning anew takes no time.
         house.until(lambda health: health.calibrated and health.score is not None, 60, "scores from history")
         said = [line for line in house.log("detector").splitlines() if "state" in line and "level=info" not in line]
-        assert len(said) == 1, said
+        assert len(said) == 1, f"{said}; {house.seen()}"
         assert "Traceback" not in house.log("detector")
-        assert house.events == []
+        assert house.events == [], house.seen()
     aside = [path for path in (data / "detector").iterdir() if path.name != "state.npz"]
     assert [path.read_bytes() for path in aside] == [damaged]
