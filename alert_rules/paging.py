@@ -8,7 +8,11 @@ from urllib.parse import urlsplit
 
 from alert_rules.timing import Timing, duration
 
-_HOST = "{{ with .CommonLabels.cluster }}{{ . }}/{{ end }}{{ or .CommonLabels.node .CommonLabels.instance }}"
+# PagerDuty refuses an event without a source, and an alert may have no host: a cluster without a detector, a job without targets.
+_HOST = (
+    "{{ if or .CommonLabels.node .CommonLabels.instance }}{{ with .CommonLabels.cluster }}{{ . }}/{{ end }}"
+    '{{ or .CommonLabels.node .CommonLabels.instance }}{{ else }}{{ or .CommonLabels.cluster "several hosts" }}{{ end }}'
+)
 
 # PagerDuty refuses an event without a summary and the page is lost. Alerts of one group whose summaries differ have no common
 # one, and rules of others may have none at all; both must still page.
