@@ -94,13 +94,16 @@ def _largest(name: str, expr: str) -> Rule:
     return {"record": name, "expr": f"max without ({_PAIR}) ({expr})"}
 
 
-def _down(present: str, past: str, job: str, vanished: str) -> str:
-    """Down: scraped without success; or no longer scraped, within the time for which that is missed; or never scraped at all."""
-    return (
-        f"{present} == 0\n"
-        f"or\n{past} unless on (cluster, node) up{{{job}}}\n"
-        f"or\nabsent_over_time(up{{{job}}}[{vanished}])\n"
+def _down(job: str, vanished: str, told_by: str, gathered: str = "{}") -> str:
+    """Down: scraped without success; or no longer scraped, within the time for which that is missed; or never scraped at all.
+
+    ``told_by`` are the labels that tell one that is missed from the others; ``gathered`` makes one answer of all that share them.
+    """
+    up = f"up{{{job}}}"
+    now, past, never = map(
+        gathered.format, (up, f"max_over_time({up}[{vanished}])", f"absent_over_time({up}[{vanished}])")
     )
+    return f"{now} == 0\nor\n{past} unless on ({told_by}) {up}\nor\n{never}\n"
 
 
 def host_alerts(timing: Timing, writer: Writer) -> list[Rule]:
@@ -118,7 +121,7 @@ def host_alerts(timing: Timing, writer: Writer) -> list[Rule]:
         writer.alert(
             "HwsondeExporterDown",
             CRITICAL,
-            _down(up, f"max_over_time({up}[{vanished}])", EXPORTER, vanished),
+            _down(EXPORTER, vanished, "cluster, node"),
             wording.EXPORTER_DOWN,
             wait=timing.down,
         ),
@@ -144,16 +147,22 @@ def detector_alerts(timing: Timing, writer: Writer) -> list[Rule]:
     """Alerts about the detector itself."""
     vanished, over = duration(timing.vanished), duration(timing.reads_over)
     up, newest = f"up{{{DETECTOR}}}", "entity:hwsonde_anomaly_window_end_timestamp_seconds:max"
-    present, past = (
-        f"max without (instance, replica, pod) ({expr})" for expr in (up, f"max_over_time({up}[{vanished}])")
-    )
     errors, reads = f"rate(hwsonde_detector_read_errors_total[{over}])", f"rate(hwsonde_detector_reads_total[{over}])"
     return [
+        # As long as one detector of a pair answers, hosts are judged: only the last one's death is worth a page.
         writer.alert(
             "HwsondeDetectorDown",
             CRITICAL,
-            _down(present, past, DETECTOR, vanished),
+            _down(DETECTOR, vanished, "cluster", "max by (cluster) ({})"),
             wording.DETECTOR_DOWN,
+            wait=timing.down,
+        ),
+        writer.alert(
+            "HwsondeDetectorReplicaDown",
+            WARNING,
+            f"(\n  {up} == 0\n  or\n  max_over_time({up}[{vanished}]) unless on (cluster, node) {up}\n)\n"
+            f"and on (cluster) {up} == 1\n",
+            wording.REPLICA_DOWN,
             wait=timing.down,
         ),
         writer.alert(

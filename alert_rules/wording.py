@@ -95,8 +95,16 @@ HOST_UNSCORED = {
 }
 
 DETECTOR_DOWN = {
-    "summary": f"The detector on {_MISSING} does not answer: no anomaly is found until it runs again. Start it, or read its log.",
-    "description": "Prometheus cannot scrape hwsonde-detector, or no longer scrapes it although it did a short while ago.",
+    "summary": "No detector{{ with $labels.cluster }} of {{ . }}{{ end }} answers: no anomaly is found until one runs again. "
+    "Start it, or read its log.",
+    "description": "Prometheus can scrape no hwsonde-detector here, or no longer scrapes any although it did a short while ago.",
+}
+
+REPLICA_DOWN = {
+    "summary": f"{HOST}: the detector at {{{{ $labels.instance }}}} does not answer, another one does. "
+    "Start it, or read its log: no anomaly is found when the last one ends too.",
+    "description": "Prometheus cannot scrape this hwsonde-detector, or no longer scrapes it although it did a short while ago. "
+    "Another one of its cluster answers.",
 }
 
 DETECTOR_STALLED = {

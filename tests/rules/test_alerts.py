@@ -108,10 +108,75 @@ def test_a_vanished_target_is_not_missed_for_ever(case: Case, tmp_path: Path) ->
     case.check(tmp_path)
 
 
-def test_one_of_a_pair_of_detectors_may_be_down(case: Case, tmp_path: Path) -> None:
+@pytest.fixture(params=[("d1:", "d2:"), ("d1", "d2")], ids=["on one host", "on two hosts"])
+def other(request: pytest.FixtureRequest) -> str:
+    """The second detector of a pair."""
+    return DETECTOR_UP.replace(*request.param)
+
+
+def test_the_death_of_one_of_a_pair_of_detectors_is_a_warning(case: Case, tmp_path: Path, other: str) -> None:
+    """Its own host's or the other's: the page stays away, and what the living one says still counts."""
+    limit = step(case, 120 + case.timing.down)
+    case.series[EXPORTER_UP] = case.samples(("1", 4000))
+    beat = case.timing.evaluation
+    case.series[WINDOW_END] = f"0+{beat}x{120 // beat - 1} stale"
+    case.series[WINDOW_END.replace("d1:", "d2:")] = f"0+{beat}x4000"
+    case.series[DETECTOR_UP] = case.samples(("1", 120), ("0", 4000))
+    case.series[other] = case.samples(("1", 4000))
+    case.firing("HwsondeDetectorReplicaDown", limit - 2 * beat, 0)
+    case.firing("HwsondeDetectorReplicaDown", limit + 2 * beat, 1)
+    case.value('count(count_over_time(ALERTS{severity="critical"}[30m])) or vector(0)', 1800, 0)
+    case.check(tmp_path)
+
+
+def test_a_vanished_detector_of_a_pair_is_a_warning_for_a_while(case: Case, tmp_path: Path) -> None:
+    case.series[DETECTOR_UP] = case.samples(("1", 120), ("stale", 0))
+    case.series[DETECTOR_UP.replace("d1", "d2")] = case.samples(("1", case.timing.vanished + 400))
+    case.firing("HwsondeDetectorReplicaDown", step(case, 120 + case.timing.down) - 2 * case.timing.evaluation, 0)
+    case.firing("HwsondeDetectorReplicaDown", step(case, case.timing.vanished), 1)
+    case.firing("HwsondeDetectorReplicaDown", step(case, case.timing.vanished + 300), 0)
+    case.firing("HwsondeDetectorDown", step(case, case.timing.vanished), 0)
+    case.check(tmp_path)
+
+
+@pytest.mark.parametrize("end", ["0", "stale"])
+def test_the_death_of_the_last_detector_pages_once_and_ends_the_warning(
+    case: Case, tmp_path: Path, other: str, end: str
+) -> None:
+    """The second one is scraped in vain or vanishes, while the first one is already away."""
+    second = step(case, 600)
+    limit = second + case.timing.down
+    case.series[DETECTOR_UP] = case.samples(("1", 120), ("0", 4000))
+    case.series[other] = case.samples(("1", second), (end, 4000))
+    case.firing("HwsondeDetectorReplicaDown", second - case.timing.evaluation, 1)
+    case.firing("HwsondeDetectorDown", limit - 2 * case.timing.evaluation, 0)
+    case.firing("HwsondeDetectorDown", limit + 2 * case.timing.evaluation, 1)
+    case.firing("HwsondeDetectorReplicaDown", limit + 2 * case.timing.evaluation, 0)
+    case.check(tmp_path)
+
+
+def test_a_pair_that_vanishes_whole_pages_once(case: Case, tmp_path: Path, other: str) -> None:
+    for series in (DETECTOR_UP, other):
+        case.series[series] = case.samples(("1", 120), ("stale", 0))
+    case.firing("HwsondeDetectorDown", step(case, 120 + case.timing.down) + 2 * case.timing.evaluation, 1)
+    case.firing("HwsondeDetectorReplicaDown", step(case, 120 + case.timing.down) + 2 * case.timing.evaluation, 0)
+    case.check(tmp_path)
+
+
+def test_a_detector_of_another_cluster_replaces_none(case: Case, tmp_path: Path) -> None:
     case.series[DETECTOR_UP] = case.samples(("0", 1200))
-    case.series[DETECTOR_UP.replace("d1:", "d2:")] = case.samples(("1", 1200))
-    case.firing("HwsondeDetectorDown", step(case, 900), 0)
+    case.series[DETECTOR_UP.replace('"a"', '"b"')] = case.samples(("1", 1200))
+    case.firing("HwsondeDetectorDown", step(case, 900), 1)
+    case.firing("HwsondeDetectorReplicaDown", step(case, 900), 0)
+    case.check(tmp_path)
+
+
+def test_the_warning_ignores_a_detector_that_only_moved_and_one_that_restarts(case: Case, tmp_path: Path) -> None:
+    case.series[DETECTOR_UP] = case.samples(("1", 120), ("stale", 0))
+    case.series[DETECTOR_UP.replace(":98", ":78")] = case.samples(("_", 120), ("1", 1200))
+    case.series[DETECTOR_UP.replace("d1", "d2")] = case.samples(("1", 120), ("0", RESTART), ("1", 1200))
+    for second in range(120, 900, 60):
+        case.firing("HwsondeDetectorReplicaDown", step(case, second), 0)
     case.check(tmp_path)
 
 

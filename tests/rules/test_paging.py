@@ -35,6 +35,7 @@ def test_amtool_accepts_the_configuration(profile: str) -> None:
     [
         ({"alertname": "HwsondeHostAnomaly", "severity": "critical", "team": "hardware"}, "pagerduty"),
         ({"alertname": "HwsondeDetectorDown", "severity": "critical", "team": "hardware"}, "pagerduty"),
+        ({"alertname": "HwsondeDetectorReplicaDown", "severity": "warning", "team": "hardware"}, "shown-only"),
         ({"alertname": "HwsondeDetectorReadErrors", "severity": "warning", "team": "hardware"}, "shown-only"),
         ({"alertname": "Other", "severity": "critical", "team": "database"}, "shown-only"),
         ({"alertname": "Bare"}, "shown-only"),
@@ -150,3 +151,25 @@ def test_a_stalled_detector_is_one_page_however_many_hosts_it_judges(alertmanage
     (page,) = found()
     assert "n7 is late." in page["payload"]["summary"]
     assert "n8 is late." in page["payload"]["summary"]
+
+
+def test_a_cluster_without_a_detector_is_one_page_named_after_it(alertmanager: Alertmanager) -> None:
+    labels = {"severity": "critical", "team": "hardware", "cluster": "c", "alertname": "HwsondeDetectorDown"}
+    alertmanager.send(labels, {"summary": "No detector of c answers."})
+    until(lambda: len(alertmanager.pages("c")) > 0)
+    stalled = {**LABELS, "alertname": "HwsondeDetectorStalled"}
+    alertmanager.send({**stalled, "cluster": "c", "node": "n9"}, {"summary": "n9 is late."})
+    alertmanager.send({**stalled, "cluster": "d", "node": "n10"}, {"summary": "n10 is late."})
+    until(lambda: len(alertmanager.pages("d/n10")) > 0)
+    assert [page["payload"]["source"] for page in alertmanager.pages("c")] == ["c"]
+    assert alertmanager.pages("c/n9") == []
+
+
+def test_the_death_of_one_of_a_pair_pages_nobody_and_silences_nothing(alertmanager: Alertmanager) -> None:
+    labels = {**LABELS, "cluster": "e", "severity": "warning", "alertname": "HwsondeDetectorReplicaDown"}
+    alertmanager.send({**labels, "node": "d1"}, {"summary": "d1 is away."})
+    alertmanager.send(
+        {**LABELS, "cluster": "e", "node": "n11", "alertname": "HwsondeDetectorStalled"}, {"summary": "late."}
+    )
+    until(lambda: len(alertmanager.pages("e/n11")) > 0)
+    assert alertmanager.pages("e/d1") == []
