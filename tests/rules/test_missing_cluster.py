@@ -1,0 +1,137 @@
+"""Where no target has the label ``cluster``, every alert still fires, names its host, groups and silences as it does elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from alert_rules.rules import Links, groups
+from alert_rules.timing import FAST, PROFILES, Timing
+from tests.fakes.events import EventsServer
+from tests.rules.promtool import DETECTOR_UP, EXPORTER_UP, WINDOW_END, Case
+from tests.rules.running import KEY, Alertmanager, running_alertmanager, until
+
+HERE = Path(__file__).resolve().parent
+WORDS = "no_cluster_test.yml"
+LABELS = {"severity": "critical", "team": "hardware"}
+
+
+def bare(series: str) -> str:
+    """The series without its cluster."""
+    return series.replace('cluster="a",', "")
+
+
+@pytest.fixture(params=list(PROFILES.values()), ids=list(PROFILES))
+def case(request: pytest.FixtureRequest) -> Case:
+    timing: Timing = request.param
+    return Case(timing)
+
+
+def test_pages_say_and_link_what_they_should() -> None:
+    done = subprocess.run(
+        ["promtool", "test", "rules", WORDS], cwd=HERE, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_is_among_them() -> None:
+    document = yaml.safe_load((HERE / WORDS).read_text(encoding="utf-8"))
+    fired = {one["alertname"] for test in document["tests"] for one in test["alert_rule_test"] if one["exp_alerts"]}
+    assert fired == {
+        str(rule["alert"]) for group in groups(FAST, Links()) for rule in group["rules"] if "alert" in rule
+    }
+
+
+def test_one_of_two_detectors_is_a_warning_and_both_are_one_page(case: Case, tmp_path: Path) -> None:
+    limit = 2 * (case.timing.down + 60)
+    case.series[bare(DETECTOR_UP)] = case.samples(("0", 4000))
+    case.series[bare(DETECTOR_UP).replace("d1", "d2")] = case.samples(("1", limit), ("0", 4000))
+    case.firing("HwsondeDetectorReplicaDown", limit - case.timing.evaluation, 1)
+    case.firing("HwsondeDetectorDown", limit - case.timing.evaluation, 0)
+    case.firing("HwsondeDetectorReplicaDown", 2 * limit, 0)
+    case.firing("HwsondeDetectorDown", 2 * limit, 1)
+    case.check(tmp_path)
+
+
+def test_the_only_detector_that_vanishes_is_one_page_without_end(case: Case, tmp_path: Path) -> None:
+    """What is missed as vanished and then as never seen is the same alert, so nothing resolves and pages again."""
+    beat = case.timing.evaluation
+    case.series[bare(DETECTOR_UP)] = case.samples(("1", 120), ("stale", 0))
+    for second in range(120 + case.timing.down + 60, case.timing.vanished + 600, 20 * beat):
+        case.firing("HwsondeDetectorDown", second - second % beat, 1)
+    handover = 120 + case.timing.vanished
+    for second in range(handover - 3 * beat, handover + 3 * beat, beat):
+        case.firing("HwsondeDetectorDown", second, 1)
+    case.check(tmp_path)
+
+
+def test_hosts_are_told_apart_by_their_node(case: Case, tmp_path: Path) -> None:
+    """One host is late and one is away: each alert is about its own host only, though others are well."""
+    end = 3 * (case.timing.stalled + case.timing.scores_age + case.timing.down)
+    end -= end % case.timing.evaluation
+    for node, answers, judged in (("n1", "1", "0+0"), ("n2", "0", "0+0"), ("n3", "1", f"0+{case.timing.evaluation}")):
+        case.series[bare(EXPORTER_UP).replace("n1", node)] = case.samples((answers, 4000))
+        case.series[bare(WINDOW_END).replace("n1", node)] = f"{judged}x4000"
+    for name, node in (("HwsondeDetectorStalled", "n1"), ("HwsondeExporterDown", "n2")):
+        case.firing(name, end, 1)
+        case.value(f'count(ALERTS{{alertname="{name}",alertstate="firing",node="{node}",cluster=""}})', end, 1)
+    case.check(tmp_path)
+
+
+@pytest.fixture
+def alertmanager(tmp_path: Path) -> Iterator[Alertmanager]:
+    with EventsServer() as receiver, running_alertmanager(tmp_path, receiver, KEY) as running:
+        yield running
+
+
+def send(alertmanager: Alertmanager, name: str, *nodes: str) -> None:
+    """Post an alert of each node, all at once; without a node one that has none."""
+    labels = {**LABELS, "alertname": name}
+    alertmanager.send_all(
+        [({**labels, "node": node} if node else labels, {"summary": f"{name} {node}."}) for node in nodes or ("",)]
+    )
+
+
+def pages(alertmanager: Alertmanager, name: str) -> list[dict[str, Any]]:
+    """Events about an alert that the stand-in took; it refuses those without a source."""
+    taken = [event["body"] for event in alertmanager.receiver.events() if event["ok"]]
+    return [body for body in taken if body["payload"]["class"] == name]
+
+
+def test_each_host_has_its_own_page(alertmanager: Alertmanager) -> None:
+    send(alertmanager, "HwsondeHostAnomaly", "n1", "n2")
+    until(lambda: len(pages(alertmanager, "HwsondeHostAnomaly")) == 2)
+    found = pages(alertmanager, "HwsondeHostAnomaly")
+    assert sorted(page["payload"]["source"] for page in found) == ["n1", "n2"]
+    assert len({page["dedup_key"] for page in found}) == 2
+
+
+def test_a_stalled_detector_is_one_page(alertmanager: Alertmanager) -> None:
+    send(alertmanager, "HwsondeDetectorStalled", "n1", "n2")
+    until(lambda: len(pages(alertmanager, "HwsondeDetectorStalled")) > 0)
+    (page,) = pages(alertmanager, "HwsondeDetectorStalled")
+    assert page["payload"]["source"] == "several hosts"
+    assert page["payload"]["summary"].startswith("HwsondeDetectorStalled on several hosts | ")
+
+
+@pytest.mark.parametrize("name", ["HwsondeDetectorDown", "HwsondeExporterDown"])
+def test_a_job_without_any_target_pages_although_it_names_no_host(alertmanager: Alertmanager, name: str) -> None:
+    send(alertmanager, name)
+    until(lambda: len(pages(alertmanager, name)) > 0)
+    assert pages(alertmanager, name)[0]["payload"]["source"] == "several hosts"
+
+
+def test_a_cause_silences_its_symptoms_only(alertmanager: Alertmanager) -> None:
+    send(alertmanager, "HwsondeDetectorDown")
+    send(alertmanager, "HwsondeExporterDown", "n1")
+    until(lambda: all(pages(alertmanager, name) for name in ("HwsondeDetectorDown", "HwsondeExporterDown")))
+    send(alertmanager, "HwsondeDetectorStalled", "n2")
+    send(alertmanager, "HwsondeHostAnomaly", "n1", "n2")
+    until(lambda: len(pages(alertmanager, "HwsondeHostAnomaly")) > 0)
+    assert [page["payload"]["source"] for page in pages(alertmanager, "HwsondeHostAnomaly")] == ["n2"]
+    assert pages(alertmanager, "HwsondeDetectorStalled") == []
