@@ -25,6 +25,8 @@ LEARNING = {"first_rows": 30, "calibrated_rows": 90}
 # The shipped risk: what is tested here is what a user runs.
 EPISODES: dict[str, Any] = {}
 NODE = "e2e-host"
+# What the host did while it was learned, kept beside what was learned.
+LEARNING_NOISE = "learning-noise.txt"
 # Share of scrapes that may miss their deadline of 450 ms: a starved host delays every program.
 LATE_SHARE = 0.05
 
@@ -121,7 +123,9 @@ class House:
 
     def seen(self) -> str:
         """Everything that tells a failure of the programs from a host that was busy."""
-        return f"{self.watch.health}; errors {self.watch.errors}: {self.notes}; {self.events}; {self.noise}"
+        kept = self.data / LEARNING_NOISE
+        learned = f"; while it was learned: {kept.read_text(encoding='utf-8')}" if kept.exists() else ""
+        return f"{self.watch.health}; errors {self.watch.errors}: {self.notes}; {self.events}; {self.noise}{learned}"
 
     def expect_no_errors(self) -> None:
         """Fails if anything went wrong but a few deadlines, which any program misses on a starved host."""

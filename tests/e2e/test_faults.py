@@ -9,28 +9,29 @@ import pytest
 
 from tests.e2e.house import House, copied
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
 
 def test_a_cpu_fault_makes_one_page_and_one_resolve(learned: Path, tmp_path: Path) -> None:
     with House(copied(learned, tmp_path / "data")) as house:
         house.quiet()
-        assert house.events == []
+        assert house.events == [], house.seen()
         with house.cpu_fault(15) as fault:
             house.until(lambda _: bool(house.triggers()), 14, "the page")
         house.until(lambda _: bool(house.resolves()), 60, "the resolve")
         house.rest(6)
         health = house.look()
-        assert (len(house.triggers()), len(house.resolves())) == (1, 1), house.events
+        assert (len(house.triggers()), len(house.resolves())) == (1, 1), house.seen()
         page, resolve = house.triggers()[0], house.resolves()[0]
         assert page.key == resolve.key
-        assert page.subsystem == "cpu"
+        assert page.subsystem == "cpu", house.seen()
         assert page.alert == "HwsondeHostAnomaly"
         assert page.summary.startswith("local/e2e-host: cpu ")
-        assert page.received - fault.began < 14
+        assert page.received - fault.began < 14, house.seen()
         assert resolve.received > (fault.ended or 0)
-        assert (health.alerts_firing, health.incidents) == (0, ())
-        assert house.watch.errors == 0, house.notes
+        assert (health.alerts_firing, health.incidents) == (0, ()), house.seen()
+        # Eight busy processes take the CPUs from the scrapes too: deadlines that they miss are counted, and are no fault of hwsonde.
+        house.expect_no_errors()
 
 
 def test_restarts_in_an_open_episode_keep_its_page(learned: Path, tmp_path: Path) -> None:
@@ -46,10 +47,10 @@ def test_restarts_in_an_open_episode_keep_its_page(learned: Path, tmp_path: Path
                     20,
                     f"the episode after the restart of {name}",
                 )
-            assert house.resolves() == [], "the fault is still there"
+            assert house.resolves() == [], f"the fault is still there; {house.seen()}"
         house.until(lambda _: bool(house.resolves()), 90, "the resolve")
         house.rest(6)
         keys = {event.key for event in house.events}
-        assert len(keys) == 1, house.events
-        assert house.watch.book.sent == 1
-        assert len(house.resolves()) == 1
+        assert len(keys) == 1, house.seen()
+        assert house.watch.book.sent == 1, house.seen()
+        assert len(house.resolves()) == 1, house.seen()

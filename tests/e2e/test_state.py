@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.house import House, copied
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
 FAILURES = "hwsonde_detector_state_save_failures_total"
 
