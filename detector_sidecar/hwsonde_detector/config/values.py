@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,14 +77,15 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-class Rule:
+class Rule(ABC):
     """What one value may be. Subclasses say it (`allowed`) and do it (`parse`)."""
 
     @property
+    @abstractmethod
     def allowed(self) -> str:
         """What is allowed, as the end of a sentence."""
-        raise NotImplementedError
 
+    @abstractmethod
     def parse(self, value: object, base: Path) -> Any:  # noqa: ANN401 - each rule gives its own type
         """Give the checked value; ``base`` is the folder that relative paths start from.
 
@@ -92,7 +94,6 @@ class Rule:
         RefusedError
             The value is not allowed; the text says what is wrong with it.
         """
-        raise NotImplementedError
 
     def show(self, value: object) -> str:
         """The value as one would write it in YAML."""
