@@ -21,7 +21,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert first.score is None
         assert not first.calibrated
         house.until(lambda health: health.windows_scored > 0, 40, "the first scores")
-        house.until(lambda health: health.calibrated, 90, "calibration")
+        house.until(lambda health: health.calibrated, 120, "calibration")
         house.expect_no_errors()
         assert house.events == [], house.seen()
         (data / LEARNING_NOISE).write_text(f"quiet before: {quiet}; {house.noise}", encoding="utf-8")
