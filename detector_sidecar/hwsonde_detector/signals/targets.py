@@ -104,13 +104,14 @@ def silent_series(state: TargetState) -> tuple[Series, ...]:
 def _intervals(recent: Times, interval: int, times: Times) -> tuple[Times, Times]:
     """Interval in force at each of the new times (ascending), and the recent times after them.
 
-    Each is the (lower) median of the differences up to it, so that it does not depend on what came later.
+    Each is the (lower) median of the differences up to it, so that it does not depend on what came later. After a silence
+    in which a target is forgotten it begins anew, whether anyone looked meanwhile or not.
     """
     kept = recent.tolist()
     result = []
     for time in times.tolist():
         if not kept or time > kept[-1]:
-            kept = [*kept[-_INTERVALS:], time]
+            kept = [*kept[-_INTERVALS:], time] if kept and time - kept[-1] <= FORGET_MS else [time]
             gaps = sorted(after - before for before, after in pairwise(kept))
             interval = gaps[(len(gaps) - 1) // 2] if gaps else 0
         result.append(interval)

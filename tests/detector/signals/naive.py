@@ -39,8 +39,11 @@ def plan(series, rules):
 
 
 def interval_at(times, time):
-    """Lower median of the last nine differences up to a time; 0 before the second scrape."""
-    past = [one for one in times if one <= time][-10:]
+    """Lower median of the last nine differences up to a time; 0 before the second scrape since ten minutes of silence."""
+    past = []
+    for one in times:
+        if one <= time:
+            past = [*past[-9:], one] if past and one - past[-1] <= 600_000 else [one]
     gaps = [after - before for before, after in pairwise(past)]
     return statistics.median_low(gaps) if gaps else 0
 
