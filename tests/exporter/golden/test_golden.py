@@ -1,4 +1,4 @@
-"""The whole output of every collector on every fixture host, compared with what is committed."""
+"""The output of every collector on every fixture host, one file each, compared with what is committed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,19 @@ def _render(answers: Iterable[list[Sample]]) -> bytes:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_output_is_as_committed(name: str, request: pytest.FixtureRequest) -> None:
-    golden = HERE / f"{name}.txt"
-    text = _render(samples_of(fixture_host(name)).values())
+    texts = {collector: _render([samples]) for collector, samples in samples_of(fixture_host(name)).items()}
+    folder = HERE / name
     if request.config.getoption("--update-golden"):
-        golden.write_bytes(text)
-    assert text.decode().splitlines() == golden.read_text().splitlines(), (
-        "run pytest with --update-golden if this is right"
-    )
+        folder.mkdir(exist_ok=True)
+        for file in folder.glob("*.txt"):
+            file.unlink()
+        for collector, text in texts.items():
+            (folder / f"{collector}.txt").write_bytes(text)
+    committed = {file.stem: file.read_bytes() for file in folder.glob("*.txt")}
+    how = "run pytest with --update-golden if this is right"
+    assert sorted(texts) == sorted(committed), how
+    for collector, text in texts.items():
+        assert text.decode().splitlines() == committed[collector].decode().splitlines(), f"{collector}: {how}"
 
 
 @pytest.mark.parametrize("name", NAMES)
