@@ -61,7 +61,8 @@ class Shape:
         Number of series that are printed: n less those that are dropped.
     dropped
         Number of samples that are not printed, by reason: ``duplicate`` (the series came before; the first one counts),
-        ``undeclared`` (a metric, suffix or number of labels that is not the collector's), ``limit``.
+        ``undeclared`` (a metric, suffix or number of labels that is not the collector's), ``limit``, ``incomplete`` (parts
+        of a histogram whose other parts are missing: half of it would be read as a whole).
     """
 
     metrics: tuple[Metric, ...]
@@ -228,19 +229,42 @@ def _order(
             families.setdefault(metric.name, []).append(place)
     order: list[int] = []
     for places in families.values():
-        if metrics[places[0]].kind is Kind.SUMMARY:
-            # OpenMetrics forbids the points of one metric to be interleaved with those of another.
-            first = {labels[place]: rank for rank, place in reversed(list(enumerate(places)))}
-            places.sort(key=lambda place, first=first: first[labels[place]])  # type: ignore[misc]
+        metric = metrics[places[0]]
+        if metric.kind in {Kind.SUMMARY, Kind.HISTOGRAM}:
+            chosen = _points(metric, places, labels, suffixes)
+            if len(chosen) < len(places):
+                dropped["incomplete"] += len(places) - len(chosen)
+            places = chosen  # noqa: PLW2901  (what is left of it)
         order += places
     return order, dict(dropped)
 
 
+def _points(metric: Metric, places: Sequence[int], labels: Sequence[Labels], suffixes: Sequence[str]) -> list[int]:
+    """Places of a summary's or histogram's samples, those of one set of labels together; incomplete histograms left out.
+
+    OpenMetrics forbids the points of one metric to be interleaved with those of another, and wants buckets in ascending order.
+    """
+    groups: dict[Labels, list[int]] = {}
+    for place in places:
+        groups.setdefault(labels[place][: len(metric.labels)], []).append(place)
+    if metric.kind is Kind.SUMMARY:
+        return [place for group in groups.values() for place in group]
+    bounds = metric.bounds
+    ranks = {("_bucket", bound): rank for rank, bound in enumerate(bounds)}
+    ranks |= {("_sum", ""): len(bounds), ("_count", ""): len(bounds) + 1}
+
+    def rank(place: int) -> int:
+        return ranks[suffixes[place], labels[place][-1] if suffixes[place] == "_bucket" else ""]
+
+    return [place for group in groups.values() if len(group) == len(ranks) for place in sorted(group, key=rank)]
+
+
 def _sound(metric: Metric, values: Labels, suffix: str) -> bool:
     return (
-        len(values) == len(metric.labels)
+        suffix in metric.suffixes
+        and len(values) == len(metric.label_names(suffix))
         and all(isinstance(value, str) for value in values)
-        and suffix in (("_sum", "_count") if metric.kind is Kind.SUMMARY else ("",))
+        and (suffix != "_bucket" or values[-1] in metric.bounds)
     )
 
 
@@ -268,11 +292,12 @@ def _header(metric: Metric, form: Format) -> str:
 
 
 def _series(metric: Metric, values: Labels, suffix: str) -> str:
-    if not metric.labels:
+    names = metric.label_names(suffix)
+    if not names:
         return metric.name + suffix
     # A label read from the kernel may hold bytes that are not UTF-8; they must not cost the whole scrape.
     texts = (value.encode("utf-8", "backslashreplace").decode().translate(_LABEL_ESCAPES) for value in values)
-    pairs = ",".join(f'{name}="{text}"' for name, text in zip(metric.labels, texts, strict=True))
+    pairs = ",".join(f'{name}="{text}"' for name, text in zip(names, texts, strict=True))
     return f"{metric.name}{suffix}{{{pairs}}}"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 _NAME = re.compile(r"hwsonde_[a-z0-9]+(_[a-z0-9]+)*\Z")
@@ -19,6 +21,13 @@ class Kind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     SUMMARY = "summary"  # cumulative moments: _sum and _count, without quantiles
+    HISTOGRAM = "histogram"  # cumulative moments and tails: _bucket with le, _sum and _count
+
+
+_SUFFIXES: dict[Kind, tuple[str, ...]] = {
+    Kind.SUMMARY: ("_sum", "_count"),
+    Kind.HISTOGRAM: ("_bucket", "_sum", "_count"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +37,8 @@ class Metric:
     Parameters
     ----------
     name
-        Full name as Prometheus shows it, with unit and, for counters, ``_total``. A summary's name is that of the
-        family; its samples carry the suffix ``_sum`` or ``_count``.
+        Full name as Prometheus shows it, with unit and, for counters, ``_total``. The name of a summary or a histogram is
+        that of the family; its samples carry one of `suffixes`.
     kind
         Type of the family.
     help
@@ -42,6 +51,9 @@ class Metric:
         The part of the host that it speaks of: cpu, gpu, memory, network, storage, power, thermal, pcie, workload, exporter.
     source
         Where the value comes from: kernel file and field, system call or driver call.
+    buckets
+        Upper bounds of a histogram's buckets, inclusive, in its unit, ascending; the last one, +Inf, goes without saying.
+        Empty for the other kinds.
 
     Raises
     ------
@@ -56,6 +68,7 @@ class Metric:
     unit: str = ""
     subsystem: str = ""
     source: str = ""
+    buckets: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):
@@ -67,13 +80,40 @@ class Metric:
                 raise ValueError(f"metric {self.name!r}: label name {label!r} is not allowed")
         if not self.help.endswith("."):
             raise ValueError(f"metric {self.name!r}: its help must be a sentence")
+        if (self.kind is Kind.HISTOGRAM) != bool(self.buckets):
+            raise ValueError(f"metric {self.name!r}: buckets belong to histograms, and to all of them")
+        # Beyond 1e15 Python and Prometheus spell a number differently.
+        if not all(0 < bound < 1e15 for bound in self.buckets) or any(
+            low >= high for low, high in pairwise(self.buckets)
+        ):
+            raise ValueError(f"metric {self.name!r}: bounds of buckets are positive, finite and ascending")
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """What its samples append to the name, in the order of printing."""
+        return _SUFFIXES.get(self.kind, ("",))
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        """Values of the label ``le`` of a histogram, ``+Inf`` at the end; empty for the other kinds."""
+        return _bounds(self.buckets)
+
+    def label_names(self, suffix: str) -> tuple[str, ...]:
+        """Names of the labels of a sample with this suffix."""
+        return (*self.labels, "le") if suffix == "_bucket" else self.labels
+
+
+@lru_cache(maxsize=64)
+def _bounds(buckets: tuple[float, ...]) -> tuple[str, ...]:
+    return (*(repr(float(bound)) for bound in buckets), "+Inf") if buckets else ()
 
 
 class Sample(NamedTuple):
     """One value of one metric.
 
-    ``labels`` holds the label values in the order of ``metric.labels``; ``suffix`` is ``_sum`` or ``_count`` for a
-    summary and empty otherwise. A value that is not known is left out, never given as 0 or NaN.
+    ``labels`` holds the label values in the order of ``metric.labels``; ``suffix`` is one of ``metric.suffixes``. The
+    ``_bucket`` samples of a histogram have one label value more, one of ``metric.bounds``, and count the observations up to
+    that bound. A value that is not known is left out, never given as 0 or NaN.
     """
 
     metric: Metric

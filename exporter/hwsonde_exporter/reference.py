@@ -113,6 +113,8 @@ def _line(row: Row) -> str:
     name = f"`{row.name}`"
     if row.type == Kind.SUMMARY:
         name = f"`{row.name}_sum`, `{row.name}_count`"
+    elif row.type == Kind.HISTOGRAM:
+        name = f"`{row.name}_bucket`, `{row.name}_sum`, `{row.name}_count`"
     cells = (name, row.type, row.labels.replace(",", ", "), row.collector, row.help, row.source)
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hwsonde_detector.telemetry import Kind as DetectorKind
 from hwsonde_detector.writers.exposition import FAMILIES
 from hwsonde_exporter import self_metrics
-from hwsonde_exporter.metric import Kind, Metric
+from hwsonde_exporter.metric import Metric
 from hwsonde_exporter.registry import Quantity, load_collectors
 from hwsonde_exporter.sampler import derived_metrics
 
@@ -30,8 +30,8 @@ def series() -> dict[str, set[str]]:
     """Names of series as Prometheus stores them, with the labels that the programs themselves give."""
     found: dict[str, set[str]] = {}
     for metric in _exporter_metrics():
-        for suffix in ("_sum", "_count") if metric.kind is Kind.SUMMARY else ("",):
-            found[metric.name + suffix] = set(metric.labels)
+        for suffix in metric.suffixes:
+            found[metric.name + suffix] = set(metric.label_names(suffix))
     for family in FAMILIES:
         for suffix in ("_sum", "_count") if family.kind is DetectorKind.SUMMARY else ("",):
             found[family.name + suffix] = set(family.labels)

@@ -37,9 +37,8 @@ def exported():
     metrics += self_metrics.METRICS
     result = {}
     for metric in metrics:
-        endings = ("_sum", "_count") if metric.kind is Kind.SUMMARY else ("",)
-        for ending in endings:
-            result[metric.name + ending] = (metric.kind is not Kind.GAUGE, set(metric.labels))
+        for ending in metric.suffixes:
+            result[metric.name + ending] = (metric.kind is not Kind.GAUGE, set(metric.label_names(ending)))
     return result
 
 
@@ -187,7 +186,8 @@ def test_this_host_gives_values_in_range():
         found = {}
         for collector in collectors:
             for sample in collector.collect():
-                labels = dict(zip(sample.metric.labels, sample.labels, strict=True)) | {"job": "x", "instance": "h:1"}
+                names = sample.metric.label_names(sample.suffix)
+                labels = dict(zip(names, sample.labels, strict=True)) | {"job": "x", "instance": "h:1"}
                 found[Series(sample.metric.name + sample.suffix, tuple(sorted(labels.items())))] = float(sample.value)
         return found
 

@@ -45,16 +45,30 @@ def check(samples: list[Sample], declared: tuple[Metric, ...]) -> None:
     for sample in samples:
         metric, labels, value, suffix = sample
         assert metric in declared, f"{metric.name} is not in the table"
-        assert len(labels) == len(metric.labels), sample
+        assert suffix in metric.suffixes, sample
+        assert len(labels) == len(metric.label_names(suffix)), sample
         assert all(type(label) is str for label in labels), sample
         assert type(value) in {int, float}, sample
         assert math.isfinite(value), sample
-        assert suffix in (("_sum", "_count") if metric.kind is Kind.SUMMARY else ("",)), sample
-        if metric.kind is Kind.COUNTER:
+        if metric.kind is not Kind.GAUGE:
             assert value >= 0, sample
         key = (metric.name, labels, suffix)
         assert key not in seen, f"{key} comes twice"
         seen.add(key)
+    check_histograms([sample for sample in samples if sample.metric.kind is Kind.HISTOGRAM])
+
+
+def check_histograms(samples: list[Sample]) -> None:
+    """Each is complete, its counts ascend with their bounds, and the last one is the count."""
+    found: dict[tuple[Metric, tuple[str, ...]], dict[str, float]] = {}
+    for sample in samples:
+        bound = sample.labels[-1] if sample.suffix == "_bucket" else sample.suffix
+        found.setdefault((sample.metric, sample.labels[: len(sample.metric.labels)]), {})[bound] = sample.value
+    for (metric, labels), parts in found.items():
+        assert parts.keys() == {*metric.bounds, "_sum", "_count"}, (metric.name, labels)
+        counts = [parts[bound] for bound in metric.bounds]
+        assert counts == sorted(counts), (metric.name, labels)
+        assert counts[-1] == parts["_count"], (metric.name, labels)
 
 
 def check_observations(source: Any) -> None:
@@ -108,8 +122,14 @@ def test_on_this_machine_it_gives_what_it_declares(kind: Any, host: Host) -> Non
 @each_kind
 def test_on_this_machine_its_counters_do_not_decrease(kind: Any, host: Host) -> None:
     collector = kind(host)
-    before = {sample[:2]: sample.value for sample in samples_of(collector) if sample.metric.kind is Kind.COUNTER}
-    after = {sample[:2]: sample.value for sample in samples_of(collector) if sample.metric.kind is Kind.COUNTER}
+    before, after = (
+        {
+            (sample.metric, sample.labels, sample.suffix): sample.value
+            for sample in samples_of(collector)
+            if sample.metric.kind is not Kind.GAUGE
+        }
+        for _ in range(2)
+    )
     for key in before.keys() & after.keys():
         assert after[key] >= before[key], key
 

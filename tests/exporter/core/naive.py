@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hwsonde_exporter.metric import Sample
+from hwsonde_exporter.metric import Kind, Sample
 
 
 def naive_text(samples: Sequence[Sample]) -> str:
@@ -17,13 +17,21 @@ def naive_text(samples: Sequence[Sample]) -> str:
         help_text = metric.help.replace("\\", "\\\\").replace("\n", "\\n")
         lines.append(f"# HELP {name} {help_text}")
         lines.append(f"# TYPE {name} {metric.kind.value}")
-        for labels in dict.fromkeys(sample.labels for sample in family):
-            for sample in family:
-                if sample.labels != labels or (name, labels, sample.suffix) in seen:
+        for labels in dict.fromkeys(sample.labels[: len(metric.labels)] for sample in family):
+            group = [sample for sample in family if sample.labels[: len(metric.labels)] == labels]
+            if metric.kind is Kind.HISTOGRAM:
+                group.sort(
+                    key=lambda sample: (metric.suffixes.index(sample.suffix), float((*sample.labels, "0")[len(labels)]))
+                )
+            for sample in group:
+                if (name, sample.labels, sample.suffix) in seen:
                     continue
-                seen.add((name, labels, sample.suffix))
-                escaped = [value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for value in labels]
-                pairs = ",".join(f'{label}="{value}"' for label, value in zip(metric.labels, escaped, strict=True))
+                seen.add((name, sample.labels, sample.suffix))
+                escaped = [
+                    value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for value in sample.labels
+                ]
+                names_of = metric.label_names(sample.suffix)
+                pairs = ",".join(f'{label}="{value}"' for label, value in zip(names_of, escaped, strict=True))
                 lines.append(f"{name}{sample.suffix}{'{' + pairs + '}' if pairs else ''} {sample.value!r}")
     return "".join(f"{line}\n" for line in lines)
 

@@ -1,12 +1,13 @@
 import math
 import random
+import re
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, SummaryMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
@@ -22,6 +23,8 @@ TABLE = (
     Metric("hwsonde_b_bytes", Kind.GAUGE, "A gauge.", (), "bytes"),
     Metric("hwsonde_c_info", Kind.GAUGE, "An info row.", ("value",)),
     Metric("hwsonde_d_sampled_ratio", Kind.SUMMARY, "Moments.", ("device",), "ratio"),
+    Metric("hwsonde_e_seconds", Kind.HISTOGRAM, "Tails.", ("device",), "seconds", buckets=(0.00002, 0.0005, 1, 2.5)),
+    Metric("hwsonde_f_bytes", Kind.HISTOGRAM, "Tails of all.", (), "bytes", buckets=(1024, 1 << 30)),
 )
 LABEL_TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8) | st.sampled_from(
     ["%", "%s", '"', "\\n", "a\nb", "é"]
@@ -29,11 +32,27 @@ LABEL_TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8) | st
 NUMBERS = st.integers(0, 2**70) | st.floats(0, allow_nan=False, allow_infinity=False)
 
 
+def histogram(metric: Metric, labels: tuple[str, ...], observations: list[float]) -> list[Sample]:
+    """All samples of a histogram of these observations, counted the slow way."""
+    buckets = [
+        Sample(metric, (*labels, bound), sum(value <= float(bound) for value in observations), "_bucket")
+        for bound in metric.bounds
+    ]
+    return [
+        *buckets,
+        Sample(metric, labels, sum(observations), "_sum"),
+        Sample(metric, labels, len(observations), "_count"),
+    ]
+
+
 @st.composite
 def samples(draw: st.DrawFn) -> list[Sample]:
     found = []
     for metric in draw(st.lists(st.sampled_from(TABLE), max_size=25)):
         labels = tuple(draw(LABEL_TEXT) for _ in metric.labels)
+        if metric.kind is Kind.HISTOGRAM:
+            found += draw(st.permutations(histogram(metric, labels, draw(st.lists(st.integers(0, 2**40), max_size=5)))))
+            continue
         suffix = draw(st.sampled_from(["_sum", "_count"])) if metric.kind is Kind.SUMMARY else ""
         found.append(Sample(metric, labels, draw(NUMBERS), suffix))
     return found
@@ -49,18 +68,30 @@ def oracle_registry(given_samples: list[Sample]) -> CollectorRegistry:
                     Kind.COUNTER: CounterMetricFamily,
                     Kind.GAUGE: GaugeMetricFamily,
                     Kind.SUMMARY: SummaryMetricFamily,
+                    Kind.HISTOGRAM: HistogramMetricFamily,
                 }[metric.kind]
                 family = kind(metric.name, metric.help, labels=metric.labels)
                 own = [sample for sample in given_samples if sample.metric is metric]
-                ranks = {labels: rank for rank, labels in enumerate(dict.fromkeys(sample.labels for sample in own))}
-                for sample in sorted(own, key=lambda sample: ranks[sample.labels]):
-                    pairs = dict(zip(metric.labels, sample.labels, strict=True))
+                groups = list(dict.fromkeys(sample.labels[: len(metric.labels)] for sample in own))
+                for sample in sorted(own, key=lambda sample: order(sample, groups)):
+                    pairs = dict(zip(metric.label_names(sample.suffix), sample.labels, strict=True))
                     family.add_sample(metric.name + sample.suffix, pairs, sample.value)
                 yield family
 
     registry = CollectorRegistry()
     registry.register(Collected())
     return registry
+
+
+def order(sample: Sample, groups: list[tuple[str, ...]]) -> tuple[float, ...]:
+    group = groups.index(sample.labels[: len(sample.metric.labels)])
+    if sample.metric.kind is not Kind.HISTOGRAM:
+        return (group,)
+    return (
+        group,
+        ("_bucket", "_sum", "_count").index(sample.suffix),
+        float(sample.labels[-1] if sample.suffix == "_bucket" else 0),
+    )
 
 
 def parsed(families) -> dict[str, tuple[str, str, dict]]:
@@ -118,11 +149,12 @@ def test_text_is_the_naive_text(given_samples: list[Sample]) -> None:
 def test_families_are_contiguous_and_described_once_whatever_the_order() -> None:
     many = [Sample(TABLE[0], (str(cpu), "user"), cpu) for cpu in range(20)] + [Sample(TABLE[1], (), 1.5)]
     many += [Sample(TABLE[3], (str(n),), n, suffix) for n in range(5) for suffix in ("_sum", "_count")]
+    many += histogram(TAILS, ("a",), [1.0]) + histogram(TAILS, ("b",), [2.0])
     random.Random(3).shuffle(many)
     names = [line.split("{")[0].split(" ")[0] for line in rendered(many).decode().splitlines() if line[0] != "#"]
-    families = [name.removesuffix("_sum").removesuffix("_count") for name in names]
+    families = [re.sub("_(bucket|sum|count)$", "", name) for name in names]
     changes = sum(before != after for before, after in pairwise(families))
-    assert changes == 2
+    assert changes == 3
     assert rendered(many).count(b"# TYPE hwsonde_a_seconds_total ") == 1
 
 
@@ -184,6 +216,69 @@ def test_openmetrics_names_counters_without_total_and_states_units() -> None:
     assert "# TYPE hwsonde_a_seconds counter\n# UNIT hwsonde_a_seconds seconds\n" in text
     assert 'hwsonde_a_seconds_total{cpu="0",mode="user"} 1\n' in text
     assert "# UNIT hwsonde_b_bytes bytes\n" in text
+
+
+TAILS = TABLE[4]
+
+
+def test_a_histogram_is_printed_in_ascending_order() -> None:
+    given_samples = histogram(TAILS, ("a",), [0.0004, 0.0005, 3.0])
+    lines = rendered(given_samples[::-1]).decode().splitlines()
+    assert lines[1:] == [
+        "# TYPE hwsonde_e_seconds histogram",
+        'hwsonde_e_seconds_bucket{device="a",le="2e-05"} 0',
+        'hwsonde_e_seconds_bucket{device="a",le="0.0005"} 2',
+        'hwsonde_e_seconds_bucket{device="a",le="1.0"} 2',
+        'hwsonde_e_seconds_bucket{device="a",le="2.5"} 2',
+        'hwsonde_e_seconds_bucket{device="a",le="+Inf"} 3',
+        'hwsonde_e_seconds_sum{device="a"} 3.0009',
+        'hwsonde_e_seconds_count{device="a"} 3',
+    ]
+    assert "# UNIT hwsonde_e_seconds seconds" in rendered(given_samples, Format.OPENMETRICS).decode()
+
+
+@given(st.sets(st.integers(0, 6), min_size=1, max_size=6))
+def test_half_a_histogram_is_not_published(missing: set[int]) -> None:
+    whole, half = histogram(TAILS, ("a",), [0.1]), histogram(TAILS, ("b",), [0.1])
+    kept = [sample for place, sample in enumerate(half) if place not in missing]
+    block = block_of([*kept, *whole])
+    assert block.shape.dropped == {"incomplete": 7 - len(missing)}
+    assert block.shape.size == 7
+    assert block.samples == whole
+
+
+def test_a_limit_cuts_no_histogram_in_two() -> None:
+    given_samples = histogram(TAILS, ("a",), [0.1]) + histogram(TAILS, ("b",), [0.1])
+    metrics, labels, _, suffixes = zip(*given_samples, strict=True)
+    shape = compile_shape(metrics, labels, suffixes, limit=9)
+    assert shape.size == 7
+    assert shape.dropped == {"limit": 5, "incomplete": 2}
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        Sample(TAILS, ("a", "0.7"), 1, "_bucket"),
+        Sample(TAILS, ("a",), 1, "_bucket"),
+        Sample(TAILS, ("a", "1.0"), 1, "_count"),
+        Sample(TAILS, ("a",), 1),
+        Sample(TABLE[3], ("a", "1.0"), 1, "_bucket"),
+        Sample(TABLE[1], ("+Inf",), 1, "_bucket"),
+    ],
+)
+def test_a_bucket_that_is_not_the_metrics_is_refused(sample: Sample) -> None:
+    assert block_of([sample]).shape.dropped == {"undeclared": 1}
+
+
+@pytest.mark.parametrize(
+    "buckets", [(), (0.0, 1.0), (1.0, 1.0), (2.0, 1.0), (1.0, math.inf), (math.nan,), (-1.0,), (1e15,)]
+)
+def test_buckets_that_cannot_be_are_refused(buckets: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="buckets"):
+        Metric("hwsonde_e_seconds", Kind.HISTOGRAM, "Tails.", (), "seconds", buckets=buckets)
+    if buckets:
+        with pytest.raises(ValueError, match="buckets"):
+            Metric("hwsonde_e_seconds", Kind.SUMMARY, "Moments.", (), "seconds", buckets=buckets)
 
 
 PROMETHEUS_3 = (
