@@ -15,8 +15,8 @@ class Collector(Protocol):
 
     ``probe`` and ``collect`` may raise `hwsonde_exporter.errors.CollectorError`; anything else that they raise is caught
     and counted by the runner too, but is a defect. A collector never sleeps, starts no thread and keeps no clock. The one
-    exception is `hwsonde_exporter.collectors.filesystem`: a call on a filesystem whose server is gone hangs for ever, so it asks
-    each in a thread of its own and waits until a deadline.
+    exception is `hwsonde_exporter.collectors._asking`: a call on a filesystem whose server is gone or on a disk that does not
+    answer hangs for ever, so those that make such calls ask through it, in a thread each, and wait until a deadline.
 
     Attributes
     ----------

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import threading
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
 
 from hwsonde_exporter import parsing
+from hwsonde_exporter.collectors._asking import Asker
 from hwsonde_exporter.collectors._files import read_or_none
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
@@ -26,9 +25,10 @@ _PSEUDO = frozenset((
     "nsfs", "proc", "pstore", "ramfs", "resctrl", "rpc_pipefs", "securityfs", "selinuxfs", "squashfs", "sysfs", "tracefs",
 ))
 # fmt: on
+# Since Linux 6.12 ext4 stays nominally writable after an error that made it read-only, and names that state since 6.15.
+_READONLY = frozenset((b"ro", b"emergency_ro", b"shutdown"))
 _ESCAPE = re.compile(rb"\\([0-7]{3})")
 _TIMEOUT_SECONDS = 1.0
-_MAX_THREADS = 64
 
 _LABELS = ("mountpoint", "device", "fstype")
 _SOURCE = "/proc/1/mountinfo and statvfs(2) under path.rootfs"
@@ -53,7 +53,7 @@ FREE_INODES = _gauge(
 READONLY = _gauge(
     name="hwsonde_storage_filesystem_readonly",
     help="Whether a filesystem is mounted read-only (1) or not (0).",
-    source="/proc/1/mountinfo: ro among the options of the mount or of the filesystem",
+    source="/proc/1/mountinfo: ro, emergency_ro or shutdown among the options of the mount or of the filesystem",
 )
 STUCK = _gauge(
     name="hwsonde_storage_filesystem_stuck",
@@ -105,7 +105,7 @@ def parse_mountinfo(data: bytes) -> list[Mount]:
         front, back = head.split(b" "), tail.split(b" ")
         if not dash or len(front) < 6 or len(back) < 3:
             continue
-        readonly = b"ro" in front[5].split(b",") or b"ro" in back[2].split(b",")
+        readonly = b"ro" in front[5].split(b",") or not _READONLY.isdisjoint(back[2].split(b","))
         mounts.append(Mount(front[2], _unescape(front[3]), _unescape(front[4]), back[0], _unescape(back[1]), readonly))
     return mounts
 
@@ -140,28 +140,12 @@ def statvfs_usage(path: bytes) -> Usage:
     return Usage(answer.f_blocks * answer.f_frsize, answer.f_bavail * answer.f_frsize, answer.f_files, answer.f_ffree)
 
 
-class _Question(threading.Thread):
-    """One statvfs in a thread of its own, because nothing else can be left behind when it hangs."""
-
-    def __init__(self, ask: Callable[[bytes], Usage], path: bytes) -> None:
-        super().__init__(name="statvfs", daemon=True)
-        self._ask = ask
-        self._path = path
-        self.usage: Usage | None = None
-
-    def run(self) -> None:
-        try:
-            self.usage = self._ask(self._path)
-        except OSError:
-            self.usage = None
-
-
 @register
 class FilesystemCollector:
     """Size, space and inodes of mounted filesystems, and those that hang.
 
-    The one collector that starts threads: a filesystem whose server is gone hangs every call on it, for hours. Each mount
-    is asked in a thread of its own; one that has not come back is reported as stuck and not asked again until it has.
+    A filesystem whose server is gone hangs every call on it, for hours, so each mount is asked through an `Asker`; one that
+    has not come back is reported as stuck and not asked again until it has.
     """
 
     name: ClassVar[str] = "filesystem"
@@ -179,56 +163,23 @@ class FilesystemCollector:
     ) -> None:
         self.host = host
         self._ask = ask
-        self._timeout = timeout
-        self._hanging: dict[tuple[bytes, bytes], _Question] = {}
+        self._asker: Asker[tuple[bytes, bytes], Usage] = Asker("statvfs", timeout)
 
     def probe(self) -> None:
         """Every Linux host has filesystems; what cannot be read shows at the first collection."""
 
     def collect(self) -> Iterable[Sample]:
         """Ask every filesystem at once and wait for all of them together, at most the time-out."""
-        self._hanging = {key: question for key, question in self._hanging.items() if question.is_alive()}
         mounts = choose(parse_mountinfo(self._mountinfo()), self.host.ignored.mounts)
-        deadline = time.monotonic() + self._timeout
-        questions = self._ask_all(mounts, deadline)
+        root = os.fsencode(self.host.paths.rootfs).rstrip(b"/")
+        answers = self._asker.ask({mount.key: partial(self._ask, root + mount.mountpoint) for mount in mounts})
         samples: list[Sample] = []
         for mount in mounts:
             samples.append(Sample(READONLY, mount.labels, int(mount.readonly)))
-            question = questions.get(mount.key)
-            if question is None:
-                continue  # there was no room to ask, so nothing is known
-            question.join(0 if mount.key in self._hanging else max(0.0, deadline - time.monotonic()))
-            if question.is_alive():
-                self._hanging[mount.key] = question
-            samples += _usage_samples(mount, None if question.is_alive() else question.usage)
+            if mount.key in answers:
+                answer = answers[mount.key]
+                samples += _usage_samples(mount, answer if isinstance(answer, Usage) else None)
         return samples
-
-    def _ask_all(self, mounts: Iterable[Mount], deadline: float) -> dict[tuple[bytes, bytes], _Question]:
-        """Start a question a mount, or give the one that still hangs; leave out those for which there is no room."""
-        root = os.fsencode(self.host.paths.rootfs).rstrip(b"/")
-        questions = {}
-        running: list[_Question] = []
-        for mount in mounts:
-            question = self._hanging.get(mount.key)
-            if question is None:
-                running = self._finish_some(running, deadline)
-                if len(self._hanging) + len(running) >= _MAX_THREADS:
-                    continue
-                question = _Question(self._ask, root + mount.mountpoint)
-                question.start()
-                running.append(question)
-            questions[mount.key] = question
-        return questions
-
-    def _finish_some(self, running: list[_Question], deadline: float) -> list[_Question]:
-        """Wait until there is room for one more thread or the time is up; give those that still run."""
-        while running and len(self._hanging) + len(running) >= _MAX_THREADS:
-            remaining = deadline - time.monotonic()
-            running[0].join(max(0.0, remaining))
-            running = [question for question in running if question.is_alive()]
-            if remaining <= 0:
-                break
-        return running
 
     def _mountinfo(self) -> bytes:
         # The mounts of process 1 are the host's; a container's own show through where process 1 is hidden.

@@ -46,7 +46,10 @@ def test_parse_mountinfo() -> None:
     assert (second.mountpoint, second.readonly) == (b"/z", False)
 
 
-@pytest.mark.parametrize(("options", "own"), [("ro,relatime", "rw"), ("rw", "ro,errors=remount-ro")])
+@pytest.mark.parametrize(
+    ("options", "own"),
+    [("ro,relatime", "rw"), ("rw", "ro,errors=remount-ro"), ("rw", "rw,emergency_ro"), ("rw", "rw,shutdown")],
+)
 def test_readonly_is_of_the_mount_or_of_the_filesystem(options: str, own: str) -> None:
     """A filesystem that the kernel remounted after an error says so only among its own options."""
     assert parse_mountinfo(line("0:4", "/", "/a", "ext4", options=options, own=own).encode())[0].readonly
@@ -140,7 +143,7 @@ def test_one_that_hangs_is_stuck_and_is_not_asked_again_until_it_comes_back() ->
     assert asked.count(b"/nowhere/dead") == 1
     assert asked.count(b"/nowhere/good") == 3
     assert threading.active_count() == before + 1
-    hanging = next(iter(collector._hanging.values()))
+    hanging = next(iter(collector._asker.hanging.values()))
     release.set()
     hanging.join(10)
     assert values(list(collector.collect()))[STUCK, *dead] == 0
@@ -165,7 +168,7 @@ def test_many_dead_mounts_hold_a_bounded_number_of_threads() -> None:
         assert [[value for key, value in answer.items() if key[0] == STUCK] for answer in answers] == [[1] * 64] * 2
     finally:
         release.set()
-        for question in collector._hanging.values():
+        for question in collector._asker.hanging.values():
             question.join(10)
 
 
