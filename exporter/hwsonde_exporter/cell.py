@@ -15,6 +15,7 @@ from hwsonde_exporter.exposition import Block
 from hwsonde_exporter.guard import Guard
 from hwsonde_exporter.lanes import Job
 from hwsonde_exporter.registry import Collector
+from hwsonde_exporter.selection import EVERYTHING, Selection
 from hwsonde_exporter.snapshot import COALESCE_SECONDS, Snapshot
 from hwsonde_exporter.state import State
 
@@ -48,12 +49,21 @@ class Cell:
         Greatest number of series that it may give.
     clocks
         Where time comes from.
+    selection
+        Which metrics are published.
     """
 
-    def __init__(self, kind: type[Collector], make: Callable[[], Collector], limit: int, clocks: Clocks) -> None:
+    def __init__(
+        self,
+        kind: type[Collector],
+        make: Callable[[], Collector],
+        limit: int,
+        clocks: Clocks,
+        selection: Selection = EVERYTHING,
+    ) -> None:
         self.name = kind.name
         self.period = kind.period
-        self.guard = Guard(kind.metrics, limit)
+        self.guard = Guard(kind.metrics, limit, selection)
         self._make = make
         self._clocks = clocks
         self._collector: Collector | None = None

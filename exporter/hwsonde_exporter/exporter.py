@@ -13,6 +13,7 @@ from hwsonde_exporter.host import Host, Ignored, Paths
 from hwsonde_exporter.registry import Collector, FastSource
 from hwsonde_exporter.runner import Runner, RunnerSettings
 from hwsonde_exporter.sampler import Sampler
+from hwsonde_exporter.selection import Selection
 from hwsonde_exporter.self_metrics import NAME, ScrapeCounts, own_samples, read_process
 from hwsonde_exporter.state import State
 
@@ -57,11 +58,17 @@ class Exporter:
         self._started = clocks.wall()
         self._settings = settings
         self._runner = Runner(kinds, self._new_host, settings.runner, clocks)
-        self._sampler = Sampler(self._fast_sources(settings), settings.hertz, clocks.monotonic, self._runner.usable)
+        self._sampler = Sampler(
+            self._fast_sources(settings),
+            settings.hertz,
+            clocks.monotonic,
+            self._runner.usable,
+            selection=settings.runner.selection,
+        )
         self._lock = threading.Lock()
         self._answered = self._refused = 0
         self._seconds = 0.0
-        self._own_shape: Shape | None = None
+        self._own_shape: tuple[Selection, Shape] | None = None
         self.reload_success = True
         self.ready = False
 
@@ -97,7 +104,7 @@ class Exporter:
         if settings != self._settings:
             self._settings = settings
             self._runner.configure(settings.runner)
-            self._sampler.configure(self._fast_sources(settings), settings.hertz)
+            self._sampler.configure(self._fast_sources(settings), settings.hertz, settings.runner.selection)
         self._runner.probe_again()
 
     def scrape(self, names: Collection[str] | None = None, timeout: float | None = None) -> list[Block]:
@@ -134,7 +141,7 @@ class Exporter:
 
     def _own_block(self) -> Block:
         with self._lock:
-            scrapes = ScrapeCounts(self._answered, self._refused, self._seconds)
+            scrapes = ScrapeCounts(self._answered, self._refused, self._seconds, self._runner.incomplete)
         samples = own_samples(
             self._runner.states(),
             scrapes,
@@ -142,8 +149,9 @@ class Exporter:
             read_process(self._started),
             reload_success=self.reload_success,
         )
-        block = block_of(samples, self._own_shape)
-        self._own_shape = block.shape
+        selection, known = self._settings.runner.selection, self._own_shape
+        block = block_of(samples, known[1] if known is not None and known[0] is selection else None, selection)
+        self._own_shape = (selection, block.shape)
         return block
 
     def _new_host(self) -> Host:

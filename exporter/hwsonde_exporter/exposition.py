@@ -19,6 +19,7 @@ from operator import itemgetter
 from typing import cast
 
 from hwsonde_exporter.metric import Kind, Metric, Sample
+from hwsonde_exporter.selection import EVERYTHING, Selection
 
 Labels = tuple[str, ...]
 Values = tuple[float, ...]
@@ -121,6 +122,7 @@ def compile_shape(
     *,
     declared: Collection[Metric] | None = None,
     limit: int | None = None,
+    selection: Selection = EVERYTHING,
 ) -> Shape:
     """Make the shape of samples with these identities (n each).
 
@@ -132,8 +134,11 @@ def compile_shape(
         The metrics that may occur; None allows any.
     limit
         Greatest number of series that may be printed; None for no limit.
+    selection
+        Which metrics are published; the others are passed over and not counted as dropped.
     """
-    order, dropped = _order(metrics, labels, suffixes, declared, limit)
+    hidden = {metric for metric in set(metrics) if selection.hides(metric)} if selection != EVERYTHING else set()
+    order, dropped = _order(metrics, labels, suffixes, declared, limit, hidden)
     select: Callable[[Values], Values] | None
     if order == list(range(len(metrics))):
         select = None
@@ -157,13 +162,13 @@ def compile_shape(
     )
 
 
-def block_of(samples: Sequence[Sample], known: Shape | None = None) -> Block:
-    """Block of samples that are known to be sound; ``known`` is used again where it fits."""
+def block_of(samples: Sequence[Sample], known: Shape | None = None, selection: Selection = EVERYTHING) -> Block:
+    """Block of samples that are known to be sound; ``known``, made with the same selection, is used again where it fits."""
     if not samples:
         return Block(known if known is not None and not known.metrics else compile_shape((), (), ()), ())
     metrics, labels, values, suffixes = zip(*samples, strict=True)
     if known is None or not known.matches(metrics, labels, suffixes):
-        known = compile_shape(metrics, labels, suffixes)
+        known = compile_shape(metrics, labels, suffixes, selection=selection)
     return Block(known, values)
 
 
@@ -211,12 +216,15 @@ def _order(
     suffixes: Sequence[str],
     declared: Collection[Metric] | None,
     limit: int | None,
+    hidden: Collection[Metric],
 ) -> tuple[list[int], dict[str, int]]:
     """Places of the samples to print, families together in order of first appearance, and what is dropped."""
     families: dict[str, list[int]] = {}
     seen: set[tuple[str, str, Labels]] = set()
     dropped: Counter[str] = Counter()
     for place, (metric, values, suffix) in enumerate(zip(metrics, labels, suffixes, strict=True)):
+        if hidden and metric in hidden:
+            continue
         key = (metric.name, suffix, values)
         if not _sound(metric, values, suffix) or (declared is not None and metric not in declared):
             dropped["undeclared"] += 1

@@ -9,6 +9,7 @@ from numbers import Real
 
 from hwsonde_exporter.exposition import Block, Shape, compile_shape
 from hwsonde_exporter.metric import Metric, Sample
+from hwsonde_exporter.selection import EVERYTHING, Selection
 
 _PLAIN_NUMBERS = frozenset({int, float})
 # How far an endless iterable is followed beyond the limit, in limits, only to count what is dropped.
@@ -26,13 +27,16 @@ class Guard:
         The collector's table.
     limit
         Greatest number of series.
+    selection
+        Which metrics are published.
     """
 
-    def __init__(self, metrics: Collection[Metric], limit: int) -> None:
+    def __init__(self, metrics: Collection[Metric], limit: int, selection: Selection = EVERYTHING) -> None:
         self.limit = limit
+        self.selection = selection
         self._metrics = frozenset(metrics)
         self._shape: Shape | None = None
-        self._shape_limit = limit
+        self._shaped_by = (limit, selection)
 
     def block(self, answer: Iterable[Sample]) -> tuple[Block, Mapping[str, int]]:
         """Block of what may be published, and the number of samples that may not, by reason.
@@ -51,9 +55,12 @@ class Guard:
                 return Block(compile_shape((), (), ()), ()), {"value": refused}
             metrics, labels, values, suffixes = zip(*samples, strict=True)
         shape = self._shape
-        if shape is None or self._shape_limit != self.limit or not shape.matches(metrics, labels, suffixes):
-            shape = compile_shape(metrics, labels, suffixes, declared=self._metrics, limit=self.limit)
-            self._shape, self._shape_limit = shape, self.limit
+        rules = (self.limit, self.selection)
+        if shape is None or self._shaped_by != rules or not shape.matches(metrics, labels, suffixes):
+            shape = compile_shape(
+                metrics, labels, suffixes, declared=self._metrics, limit=self.limit, selection=self.selection
+            )
+            self._shape, self._shaped_by = shape, rules
         dropped = shape.dropped if not refused else Counter(shape.dropped) + Counter(value=refused)
         return Block(shape, values), dropped
 

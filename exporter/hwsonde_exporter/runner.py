@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hwsonde_exporter.background import Background
 from hwsonde_exporter.cell import Cell, Clocks
@@ -13,6 +13,7 @@ from hwsonde_exporter.exposition import Block
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.lanes import Job, Lane
 from hwsonde_exporter.registry import Collector
+from hwsonde_exporter.selection import EVERYTHING, Selection
 from hwsonde_exporter.state import State
 
 # A collector that keeps the others waiting for so long is left to its thread, and a fresh one goes on with the rest.
@@ -31,11 +32,21 @@ class RunnerSettings:
         Seconds that a scrape waits for its collectors when it does not say itself.
     series_limit
         Greatest number of series of one collector.
+    series_limits
+        The same for collectors that have a limit of their own, by name.
+    selection
+        Which metrics are published.
     """
 
     enabled: frozenset[str]
     timeout: float = 0.8
     series_limit: int = 2000
+    series_limits: Mapping[str, int] = field(default_factory=dict)
+    selection: Selection = EVERYTHING
+
+    def limit(self, name: str) -> int:
+        """Greatest number of series of the collector of this name."""
+        return self.series_limits.get(name, self.series_limit)
 
 
 class Runner:
@@ -69,6 +80,7 @@ class Runner:
         self._background: dict[str, Background] = {}
         self._lock = threading.Lock()
         self._started = False
+        self.incomplete = 0  # scrapes that were answered without a collector which was not ready in time
         self.settings = settings
         self.configure(settings)
 
@@ -89,8 +101,10 @@ class Runner:
             cells = {}
             for name in sorted(settings.enabled):
                 kind = self._kinds[name]
-                cell = self._cells.get(name) or Cell(kind, self._maker(kind), settings.series_limit, self._clocks)
-                cell.guard.limit = settings.series_limit
+                cell = self._cells.get(name) or Cell(
+                    kind, self._maker(kind), settings.limit(name), self._clocks, settings.selection
+                )
+                cell.guard.limit, cell.guard.selection = settings.limit(name), settings.selection
                 cells[name] = cell
                 if kind.period is not None and name not in self._background:
                     self._background[name] = Background(cell, kind.period, self._clocks.monotonic)
@@ -143,7 +157,9 @@ class Runner:
         asked = self._clocks.monotonic()
         timeout = self.settings.timeout if timeout is None else timeout
         cells = [cell for name, cell in self._cells.items() if names is None or name in names]
-        self._read([cell for cell in cells if cell.period is None], asked, timeout)
+        if self._read([cell for cell in cells if cell.period is None], asked, timeout):
+            with self._lock:
+                self.incomplete += 1
         for cell in cells:
             if cell.period is not None:
                 cell.check()
@@ -171,7 +187,8 @@ class Runner:
     def _maker(self, kind: type[Collector]) -> Callable[[], Collector]:
         return lambda: kind(self._make_host())
 
-    def _read(self, cells: list[Cell], asked: float, timeout: float) -> None:
+    def _read(self, cells: list[Cell], asked: float, timeout: float) -> int:
+        """Read collectors; gives the number of those that were not ready in time."""
         waiting: list[tuple[Cell, Job]] = []
         fresh: list[Job] = []
         for cell in cells:
@@ -192,6 +209,7 @@ class Runner:
         if late:
             # What hangs must not keep the next scrape's jobs waiting.
             self._lane.relieve(patience)
+        return len(late)
 
     def _wait(self, job: Job, deadline: float, patience: float) -> None:
         while not (job.done.is_set() or job.abandoned):

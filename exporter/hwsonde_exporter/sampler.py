@@ -13,6 +13,7 @@ from hwsonde_exporter.exposition import Block, Shape, block_of
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.moments import Moments
 from hwsonde_exporter.registry import FastSource, Quantity
+from hwsonde_exporter.selection import EVERYTHING, Selection
 
 _LOG = logging.getLogger(__name__)
 
@@ -120,6 +121,12 @@ class SourceSeries:
         self._quantities: tuple[Quantity, ...] = ()
         self._labels: tuple[tuple[str, ...], ...] = ()
         self._shape: Shape | None = None
+        self._selection = EVERYTHING
+
+    def select(self, selection: Selection) -> None:
+        """Publish only these metrics from now on."""
+        if selection != self._selection:
+            self._selection, self._shape = selection, None
 
     def read(self, observations: Sequence[Observation], now: float) -> int:
         """Take the readings of one tick; gives the number of those that gave no observation."""
@@ -152,7 +159,7 @@ class SourceSeries:
             if extremes is not None:
                 samples.append(Sample(minimum, labels, extremes[0]))
                 samples.append(Sample(maximum, labels, extremes[1]))
-        block = block_of(samples, self._shape)
+        block = block_of(samples, self._shape, self._selection)
         self._shape = block.shape
         return block
 
@@ -212,6 +219,8 @@ class Sampler:
         Whether the source of this name can work here; asked before its first reading and after each failure.
     sleep
         Waits for so many seconds.
+    selection
+        Which metrics are published.
     """
 
     def __init__(
@@ -221,6 +230,7 @@ class Sampler:
         clock: Callable[[], float],
         usable: Callable[[str], bool] = lambda _: True,
         sleep: Callable[[float], None] = _sleep,
+        selection: Selection = EVERYTHING,
     ) -> None:
         self._clock = clock
         self._usable = usable
@@ -232,15 +242,22 @@ class Sampler:
         self._running = False
         self._busy: tuple[_Source, float] | None = None
         self._ticks = self._late = self._refused = 0
-        self.configure(kinds, hertz)
+        self.configure(kinds, hertz, selection)
 
-    def configure(self, kinds: Mapping[str, tuple[type[FastSource], Callable[[], FastSource]]], hertz: float) -> None:
+    def configure(
+        self,
+        kinds: Mapping[str, tuple[type[FastSource], Callable[[], FastSource]]],
+        hertz: float,
+        selection: Selection = EVERYTHING,
+    ) -> None:
         """Take over new settings; sources that stay keep their moments."""
         with self._lock:
             self._sources = {
                 name: self._sources.get(name) or _Source(name, kind.quantities, make)
                 for name, (kind, make) in sorted(kinds.items())
             }
+            for source in self._sources.values():
+                source.series.select(selection)
             self._period = 1.0 / hertz if hertz > 0 else 0.0
             if self._running:
                 self._launch()

@@ -80,6 +80,12 @@ SCRAPES = _metric("scrapes_total", Kind.COUNTER, "Scrapes that were answered wit
 REFUSED = _metric(
     "scrapes_refused_total", Kind.COUNTER, "Scrapes refused because too many were under way.", source="server"
 )
+INCOMPLETE = _metric(
+    "scrapes_incomplete_total",
+    Kind.COUNTER,
+    "Scrapes answered without a collector for which they had waited as long as they could.",
+    source="runner, X-Prometheus-Scrape-Timeout-Seconds",
+)
 SCRAPE_DURATION = _metric(
     "scrape_duration_seconds",
     Kind.SUMMARY,
@@ -143,18 +149,19 @@ START = _metric(
 )
 
 METRICS = (
-    BUILD_INFO, AVAILABLE, SUCCESS, DURATION, LAST_SUCCESS, ERRORS, SERIES, DROPPED, SCRAPES, REFUSED, SCRAPE_DURATION, RELOAD,
+    BUILD_INFO, AVAILABLE, SUCCESS, DURATION, LAST_SUCCESS, ERRORS, SERIES, DROPPED, SCRAPES, REFUSED, INCOMPLETE, SCRAPE_DURATION, RELOAD,
     TICKS, LATE, SAMPLER_REFUSED, SAMPLER_ERRORS, RESIDENT, CPU, DESCRIPTORS, START,
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class ScrapeCounts:
-    """What the server has done: answered and refused scrapes, and the seconds that the answers took together."""
+    """What the server has done: scrapes answered and refused, seconds that the answers took together, and answers without a late collector."""
 
     answered: int
     refused: int
     seconds: float
+    incomplete: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +204,7 @@ def own_samples(
     samples += [
         Sample(SCRAPES, (), scrapes.answered),
         Sample(REFUSED, (), scrapes.refused),
+        Sample(INCOMPLETE, (), scrapes.incomplete),
         Sample(SCRAPE_DURATION, (), scrapes.seconds, "_sum"),
         Sample(SCRAPE_DURATION, (), scrapes.answered, "_count"),
         Sample(CPU, (), process.cpu_seconds),
