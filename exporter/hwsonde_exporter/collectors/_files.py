@@ -51,6 +51,14 @@ def link_name(path: Path | str) -> str:
         return ""
 
 
+def link_target(path: Path | str) -> str:
+    """Whole target of a symbolic link, or an empty text; how sysfs tells where in the tree of devices something sits."""
+    try:
+        return os.fsdecode(os.readlink(path))  # noqa: PTH115  as above
+    except OSError:
+        return ""
+
+
 def read_net(host: Host, name: str) -> bytes:
     """Content of a file of the host's network namespace.
 

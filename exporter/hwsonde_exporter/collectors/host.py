@@ -21,6 +21,7 @@ from hwsonde_exporter.registry import register
 _STA_UNSYNC = 0x0040
 _STA_NANO = 0x2000
 _TIME_ERROR = 5
+_LEAP = {1: 1, 2: -1}  # TIME_INS and TIME_DEL: a second that is inserted or left out at the end of the day
 
 _gauge = partial(Metric, kind=Kind.GAUGE, subsystem="exporter")
 
@@ -68,7 +69,7 @@ FREQUENCY_ADJUSTMENT = _gauge(
 
 
 class _Timex(ctypes.Structure):
-    """The head of ``struct timex``; the tail is room for what the kernel writes and nobody reads here."""
+    """``struct timex`` of timex(3) on 64-bit machines; what nobody reads here is only room."""
 
     _fields_ = (
         ("modes", ctypes.c_uint),
@@ -77,19 +78,30 @@ class _Timex(ctypes.Structure):
         ("maxerror", ctypes.c_long),
         ("esterror", ctypes.c_long),
         ("status", ctypes.c_int),
-        ("tail", ctypes.c_long * 32),
+        ("precision", ctypes.c_long * 3),
+        ("time", ctypes.c_long * 2),
+        ("pps", ctypes.c_long * 3),
+        ("shift", ctypes.c_int),
+        ("counts", ctypes.c_long * 5),
+        ("tai", ctypes.c_int),
+        ("reserved", ctypes.c_int * 11),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """State of the system clock: seconds, except ``frequency`` (a ratio) and ``synchronized``."""
+    """State of the system clock: seconds, except ``frequency`` (a ratio) and ``synchronized``.
+
+    ``leap`` is 1 or -1 on a day that ends with a leap second; ``tai`` is 0 where nobody has set it.
+    """
 
     synchronized: bool
     offset: float
     maximum_error: float
     estimated_error: float
     frequency: float
+    leap: int = 0
+    tai: int = 0
 
 
 def read_clock() -> Clock:
@@ -107,10 +119,10 @@ def read_clock() -> Clock:
         raise ReadError(f"adjtimex: {error}") from error
     if state < 0:
         raise ReadError(f"adjtimex: {os.strerror(ctypes.get_errno())}")
-    return clock_of(state, timex.status, timex.offset, (timex.maxerror, timex.esterror), timex.freq)
+    return clock_of(state, timex.status, timex.offset, (timex.maxerror, timex.esterror), timex.freq, timex.tai)
 
 
-def clock_of(state: int, status: int, offset: int, errors: tuple[int, int], frequency: int) -> Clock:
+def clock_of(state: int, status: int, offset: int, errors: tuple[int, int], frequency: int, tai: int = 0) -> Clock:
     """Turn adjtimex's integers (``errors``: maxerror and esterror in microseconds) into a `Clock`."""
     return Clock(
         synchronized=not (status & _STA_UNSYNC) and state != _TIME_ERROR,
@@ -118,6 +130,8 @@ def clock_of(state: int, status: int, offset: int, errors: tuple[int, int], freq
         maximum_error=errors[0] / 1e6,
         estimated_error=errors[1] / 1e6,
         frequency=frequency / 65536 / 1e6,
+        leap=_LEAP.get(state, 0),
+        tai=tai,
     )
 
 
