@@ -67,7 +67,8 @@ class Mount:
     """One line of mountinfo.
 
     ``number`` is the device number (``major:minor``) of the filesystem, ``root`` the folder of it that is mounted,
-    ``readonly`` whether the mount or the filesystem is.
+    ``readonly`` whether the mount or the filesystem is; ``options`` are the mount's and ``filesystem_options`` those that
+    all mounts of the filesystem share, joined by commas.
     """
 
     number: bytes
@@ -76,6 +77,8 @@ class Mount:
     fstype: bytes
     source: bytes
     readonly: bool
+    options: bytes = b""
+    filesystem_options: bytes = b""
 
     @property
     def key(self) -> tuple[bytes, bytes]:
@@ -106,11 +109,13 @@ def parse_mountinfo(data: bytes) -> list[Mount]:
         if not dash or len(front) < 6 or len(back) < 3:
             continue
         readonly = b"ro" in front[5].split(b",") or not _READONLY.isdisjoint(back[2].split(b","))
-        mounts.append(Mount(front[2], _unescape(front[3]), _unescape(front[4]), back[0], _unescape(back[1]), readonly))
+        place = unescape(front[3]), unescape(front[4])
+        mounts.append(Mount(front[2], *place, back[0], unescape(back[1]), readonly, front[5], back[2]))
     return mounts
 
 
-def _unescape(field: bytes) -> bytes:
+def unescape(field: bytes) -> bytes:
+    r"""Text of a field in which the kernel wrote blanks and the like as ``\040``."""
     return _ESCAPE.sub(lambda match: bytes((int(match.group(1), 8) & 0xFF,)), field)
 
 
