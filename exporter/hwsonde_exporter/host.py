@@ -7,6 +7,7 @@ import re
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 from hwsonde_exporter.errors import ReadError
@@ -45,6 +46,10 @@ class Paths:
     def sys(self, *parts: str) -> Path:
         """Path of a file under sysfs."""
         return self.sysfs.joinpath(*parts)
+
+
+# The name of a group of other hosts, such as a rack, and the addresses that it has.
+RemoteGroup = tuple[str, IPv4Network | IPv6Network]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +162,9 @@ def _close(slot: _Slot) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a collector is given: the paths, the reader that keeps files open, and what to leave out."""
+    """What a collector is given: the paths, the reader that keeps files open, what to leave out, and names for peers."""
 
     paths: Paths = field(default_factory=Paths)
     files: FileReader = field(default_factory=FileReader)
     ignored: Ignored = field(default_factory=Ignored)
+    remote_groups: tuple[RemoteGroup, ...] = ()

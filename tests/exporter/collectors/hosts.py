@@ -8,10 +8,12 @@ from pathlib import Path
 
 from hwsonde_exporter.collectors.filesystem import FilesystemCollector, Usage
 from hwsonde_exporter.collectors.host import Clock, HostCollector
+from hwsonde_exporter.collectors.network_latency import NetworkLatencyCollector
 from hwsonde_exporter.errors import Unavailable
 from hwsonde_exporter.host import FileReader, Host, Paths
 from hwsonde_exporter.metric import Sample
 from hwsonde_exporter.registry import Collector, load_collectors
+from tests.exporter.collectors.sockets import fixture_kernel
 
 HOSTS = Path(__file__).resolve().parents[2] / "fixtures" / "hosts"
 NAMES = ("vm", "node192")
@@ -41,6 +43,7 @@ def collectors(host: Host) -> Iterator[Collector]:
         make = {
             HostCollector: partial(HostCollector, host, clock=lambda: CLOCK),
             FilesystemCollector: partial(FilesystemCollector, host, ask=ask),
+            NetworkLatencyCollector: partial(NetworkLatencyCollector, host, dump=fixture_kernel(host)),
         }.get(kind, partial(kind, host))
         collector = make()
         try:
