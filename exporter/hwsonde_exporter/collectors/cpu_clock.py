@@ -15,7 +15,7 @@ from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.registry import register
 
 # Above this a reading is no clock frequency (kHz); drivers answer 0 or all bits set for "not known".
-_MAX_KILOHERTZ = 20_000_000
+MAX_KILOHERTZ = 20_000_000
 
 _counter = partial(Metric, kind=Kind.COUNTER, subsystem="cpu", labels=("package",))
 _gauge = partial(Metric, kind=Kind.GAUGE, subsystem="cpu")
@@ -95,13 +95,13 @@ class CpuClockCollector:
 
     def _frequency_samples(self, package: str, cpus: list[int]) -> list[Sample]:
         readings = (sys_number(self.host, f"{self._base}/cpu{cpu}/cpufreq/scaling_cur_freq") for cpu in cpus)
-        hertz = [reading * 1000 for reading in readings if reading and reading <= _MAX_KILOHERTZ]
+        hertz = [reading * 1000 for reading in readings if reading and reading <= MAX_KILOHERTZ]
         samples = []
         if hertz:
             for statistic, value in (("min", min(hertz)), ("mean", sum(hertz) / len(hertz)), ("max", max(hertz))):
                 samples.append(Sample(FREQUENCY, (package, statistic), value))
         limit = sys_number(self.host, f"{self._base}/cpu{cpus[0]}/cpufreq/cpuinfo_max_freq")
-        if limit and limit <= _MAX_KILOHERTZ:
+        if limit and limit <= MAX_KILOHERTZ:
             samples.append(Sample(FREQUENCY_MAX, (package,), limit * 1000))
         return samples
 
