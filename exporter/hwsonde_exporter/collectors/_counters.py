@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from typing import TypeVar
+
+PartKey = TypeVar("PartKey", bound=Hashable)
+SeriesKey = TypeVar("SeriesKey", bound=Hashable)
 
 
 class Held:
@@ -43,7 +47,7 @@ class SteadySum:
         self._last: dict[Hashable, int] = {}
         self._total: int | None = None
 
-    def update(self, parts: Mapping[Hashable, int]) -> int:
+    def update(self, parts: Mapping[PartKey, int]) -> int:
         """Take the present value of each part and give the sum."""
         if self._total is None:
             self._total = sum(parts.values())
@@ -52,5 +56,18 @@ class SteadySum:
                 # A part that restarted has counted at least its present value since.
                 last = self._last.get(key, value)
                 self._total += value - last if value >= last else value
-        self._last.update(parts)
+        for key, value in parts.items():
+            self._last[key] = value
         return self._total
+
+
+class SteadySums:
+    """A `SteadySum` for each of many series, forgotten when its series is no longer given."""
+
+    def __init__(self) -> None:
+        self._sums: dict[Hashable, SteadySum] = {}
+
+    def update(self, series: Mapping[SeriesKey, Mapping[PartKey, int]]) -> dict[SeriesKey, int]:
+        """Take the present value of each part of each series and give the sums."""
+        self._sums = {key: self._sums.get(key) or SteadySum() for key in series}
+        return {key: self._sums[key].update(parts) for key, parts in series.items()}

@@ -18,6 +18,14 @@ def read_or_none(host: Host, path: Path | str) -> bytes | None:
         return None
 
 
+def read_once_or_none(host: Host, path: Path | str) -> bytes | None:
+    """Content of a file whose descriptor is not kept, since its name comes and goes; None if it cannot be read."""
+    try:
+        return host.files.read_once(path)
+    except ReadError:
+        return None
+
+
 def sys_number(host: Host, path: Path | str) -> int | None:
     """Number in a small sysfs file, or None: missing, unreadable, negative (-1 says "not known") or no number."""
     try:
