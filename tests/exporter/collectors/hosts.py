@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hwsonde_exporter.collectors._nvme_ioctl import SmartError
 from hwsonde_exporter.collectors.clock import ClockCollector
+from hwsonde_exporter.collectors.ethtool import EthtoolCollector
 from hwsonde_exporter.collectors.filesystem import FilesystemCollector, Usage
 from hwsonde_exporter.collectors.host import Clock, HostCollector
 from hwsonde_exporter.collectors.memory_bandwidth import MemoryBandwidthCollector
@@ -17,10 +18,12 @@ from hwsonde_exporter.collectors.nvme import NvmeCollector
 from hwsonde_exporter.collectors.perf import PerfCollector
 from hwsonde_exporter.collectors.perf_extended import PerfExtendedCollector
 from hwsonde_exporter.collectors.power_host import PowerHostCollector
+from hwsonde_exporter.collectors.rdma import RdmaCollector
 from hwsonde_exporter.errors import Reason, Unavailable
 from hwsonde_exporter.host import FileReader, Host, Paths
 from hwsonde_exporter.metric import Sample
 from hwsonde_exporter.registry import Collector, load_collectors
+from tests.exporter.collectors.ethtool_kernel import fixture_ethtool
 from tests.exporter.collectors.perf_kernel import FixtureKernel
 from tests.exporter.collectors.sockets import fixture_kernel
 
@@ -28,6 +31,10 @@ HOSTS = Path(__file__).resolve().parents[2] / "fixtures" / "hosts"
 NAMES = ("vm", "node192")
 
 CLOCK = Clock(synchronized=True, offset=-0.000012, maximum_error=0.0042, estimated_error=0.00003, frequency=-0.0000125)
+
+RDMA_OBJECTS = {
+    f"mlx5_{number}": {"pd": 6, "cq": 52, "qp": 418 + number, "mr": 2204, "cm_id": 0} for number in range(8)
+}
 
 
 class NoController:
@@ -87,6 +94,8 @@ def collectors(host: Host) -> Iterator[Collector]:
             PerfCollector: partial(PerfCollector, host, kernel=FixtureKernel(host)),
             PerfExtendedCollector: partial(PerfExtendedCollector, host, kernel=FixtureKernel(host)),
             MemoryBandwidthCollector: partial(MemoryBandwidthCollector, host, kernel=FixtureKernel(host)),
+            EthtoolCollector: partial(EthtoolCollector, host, connect=lambda _: fixture_ethtool(host)),
+            RdmaCollector: partial(RdmaCollector, host, resources=lambda _: RDMA_OBJECTS, timeout=30.0),
             NetworkLatencyCollector: partial(NetworkLatencyCollector, host, dump=fixture_kernel(host)),
         }.get(kind, partial(kind, host))
         collector = make()

@@ -1,0 +1,206 @@
+"""What network drivers count beyond the kernel's own statistics: pauses, physical errors, discards, allowances."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from hwsonde_exporter import parsing
+from hwsonde_exporter.collectors._ethtool_ioctl import STRING_BYTES, Driver, Ethtool, open_ethtool, split_names
+from hwsonde_exporter.collectors._ethtool_tables import DIVISORS, DRIVERS, GREATEST, METRICS, Table
+from hwsonde_exporter.collectors._files import read_net
+from hwsonde_exporter.collectors.network import parse_net_dev
+from hwsonde_exporter.errors import Reason, Unavailable
+from hwsonde_exporter.host import Host
+from hwsonde_exporter.metric import Kind, Metric, Sample
+from hwsonde_exporter.registry import register
+
+_NUMBER = re.compile(r"\d+")
+_PRIORITIES = 8
+# A driver's negative number, or all bits set.
+_LEAST_NONSENSE = 1 << 63
+
+INFO = Metric(
+    name="hwsonde_network_driver_info",
+    kind=Kind.GAUGE,
+    help="Constant 1 labelled with the driver and the firmware of a network device.",
+    labels=("device", "driver", "driver_version", "firmware_version"),
+    subsystem="network",
+    source="ETHTOOL_GDRVINFO",
+)
+
+# Metric and label values without the device -> places of the values that make it up.
+Plan = dict[tuple[Metric, tuple[str, ...]], list[int]]
+
+
+def make_plan(names: Iterable[str], table: Table) -> Plan:
+    """Where in a device's list of values the series of a table are found.
+
+    Parameters
+    ----------
+    names
+        Names of the statistics, in the order of their values.
+    table
+        What the names of this driver mean.
+
+    Returns
+    -------
+    dict
+        Places by metric and label values (without the device). Several places are summed: parts of one thing, such as
+        rings. Where the driver gives a total too, it alone is taken.
+    """
+    totals: Plan = {}
+    parts: Plan = {}
+    for place, name in enumerate(names):
+        found, number = table.get(name), ""
+        if found is None and (match := _NUMBER.search(name)) is not None:
+            number = match.group()
+            found = table.get(f"{name[: match.start()]}#{name[match.end() :]}")
+        if found is None:
+            continue
+        metric, labels = found
+        if "#" in labels:
+            if len(number) > 1 or int(number) >= _PRIORITIES:
+                continue
+            labels = tuple(number if label == "#" else label for label in labels)
+            totals.setdefault((metric, labels), [place])
+        elif number:
+            parts.setdefault((metric, labels), []).append(place)
+        else:
+            totals.setdefault((metric, labels), []).append(place)
+    return parts | totals
+
+
+def evaluate(plan: Plan, values: tuple[int, ...], device: str) -> list[Sample]:
+    """Samples of a device; what has a part that is missing or out of range is left out."""
+    samples = []
+    for (metric, labels), places in plan.items():
+        if places[-1] >= len(values):
+            continue
+        parts = [values[place] for place in places]
+        value = sum(parts)
+        if max(parts) >= _LEAST_NONSENSE or value > GREATEST.get(metric, value):
+            continue
+        divisor = DIVISORS.get(metric, 1)
+        samples.append(Sample(metric, (device, *labels), value if divisor == 1 else value / divisor))
+    return samples
+
+
+@dataclass(slots=True)
+class _Device:
+    """What is known of a device until the next probe."""
+
+    driver: Driver
+    strings: bytes
+    plan: Plan
+
+    @property
+    def count(self) -> int:
+        return len(self.strings) // STRING_BYTES
+
+
+@register
+class EthtoolCollector:
+    """Statistics of the drivers of network devices, under one name whatever the driver calls them."""
+
+    name: ClassVar[str] = "ethtool"
+    help: ClassVar[str] = "Network drivers: pause and priority flow control, physical errors, discards"
+    metrics: ClassVar[tuple[Metric, ...]] = (INFO, *METRICS)
+    # The answer comes from the device's firmware, under the lock of all network configuration: milliseconds each.
+    period: ClassVar[float | None] = 5.0
+    enabled: ClassVar[bool] = True
+
+    def __init__(self, host: Host, *, connect: Callable[[Path], Ethtool] = open_ethtool) -> None:
+        self.host = host
+        self._connect = connect
+        self._ethtool: Ethtool | None = None
+        self._devices: dict[str, _Device] = {}
+
+    def probe(self) -> None:
+        """Look for devices whose driver is known; their drivers, firmware and names of statistics may have changed.
+
+        Raises
+        ------
+        Unavailable
+            If the host's network namespace cannot be reached, or no device there has a driver that is known.
+        """
+        ethtool = self._open()
+        devices = {}
+        for device in self._candidates():
+            found = self._look(ethtool, device, self._devices.get(device))
+            if found is not None:
+                devices[device] = found
+        self._devices = devices
+        if not devices:
+            raise Unavailable(
+                Reason.NO_HARDWARE, f"no network device has one of the drivers that are known: {', '.join(DRIVERS)}"
+            )
+
+    def collect(self) -> Iterable[Sample]:
+        """Ask each driver for its statistics; a device that is gone or does not answer loses only its own series."""
+        ethtool = self._open()
+        samples: list[Sample] = []
+        for device, known in list(self._devices.items()):
+            driver = known.driver
+            try:
+                current, values = self._ask(ethtool, device, known)
+            except OSError as error:
+                if error.errno == errno.ENODEV:
+                    continue
+                current, values = known, ()
+            samples.append(Sample(INFO, (device, driver.name, driver.version, driver.firmware), 1))
+            samples += evaluate(current.plan, values, device)
+        return samples
+
+    def _ask(self, ethtool: Ethtool, device: str, known: _Device) -> tuple[_Device, tuple[int, ...]]:
+        """Values of a device and what they mean; none if that changed while they were read."""
+        if not known.plan:
+            return known, ()
+        values = ethtool.statistics(device, known.count)
+        if len(values) == known.count:
+            return known, values
+        # Channels were added or removed since the last look, so the places have other meanings.
+        fresh = self._look(ethtool, device, known)
+        if fresh is None:
+            return known, ()
+        self._devices[device] = fresh
+        values = ethtool.statistics(device, fresh.count)
+        return fresh, values if len(values) == fresh.count else ()
+
+    def _open(self) -> Ethtool:
+        if self._ethtool is None:
+            try:
+                self._ethtool = self._connect(self.host.paths.procfs)
+            except OSError as error:
+                raise Unavailable(
+                    Reason.NO_KERNEL_SUPPORT, f"no socket to ask network drivers: {error.strerror or error}"
+                ) from error
+        return self._ethtool
+
+    def _candidates(self) -> list[str]:
+        """Devices of the host; virtual functions are left out, since each shows its port's counters once more."""
+        names = (parsing.text(name) for name in parse_net_dev(read_net(self.host, "dev")))
+        sys = self.host.paths.sys("class", "net")
+        return [
+            name
+            for name in names
+            if not self.host.ignored.devices.fullmatch(name) and not (sys / name / "device" / "physfn").is_symlink()
+        ]
+
+    def _look(self, ethtool: Ethtool, device: str, known: _Device | None) -> _Device | None:
+        try:
+            driver = ethtool.driver(device)
+            # The same driver on InfiniBand calls itself mlx5_core[ib_ipoib].
+            table = DRIVERS.get(driver.name.partition("[")[0])
+            strings = ethtool.names(device) if table is not None else b""
+        except OSError:
+            return None
+        if table is None:
+            return None
+        if known is not None and known.strings == strings and known.driver.name == driver.name:
+            return _Device(driver, strings, known.plan)
+        return _Device(driver, strings, make_plan(split_names(strings), table))

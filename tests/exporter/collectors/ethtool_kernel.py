@@ -1,0 +1,134 @@
+"""A kernel that answers SIOCETHTOOL for made-up devices, and the devices of the fixture hosts."""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hwsonde_exporter.collectors._ethtool_ioctl import GDRVINFO, GSSET_INFO, GSTATS, GSTRINGS, Ethtool
+from hwsonde_exporter.host import Host
+
+
+@dataclass
+class Card:
+    """A network device: its driver, and its statistics in the driver's order."""
+
+    driver: str
+    version: str = ""
+    firmware: str = ""
+    statistics: dict[str, int] = field(default_factory=dict)
+
+
+class Kernel:
+    """Takes requests as the ioctl does, and changes them into answers."""
+
+    def __init__(self, cards: Mapping[str, Card]) -> None:
+        self.cards = dict(cards)
+        self.calls: list[tuple[str, int]] = []
+
+    def __call__(self, device: str, request: bytearray) -> None:
+        (command,) = struct.unpack_from("=I", request)
+        self.calls.append((device, command))
+        card = self.cards.get(device)
+        if card is None:
+            raise _error(errno.ENODEV)
+        names = card.statistics
+        if command == GDRVINFO:
+            struct.pack_into(
+                "=32s32s32s", request, 4, *(text.encode() for text in (card.driver, card.version, card.firmware))
+            )
+        elif not names:
+            raise _error(errno.EOPNOTSUPP)
+        elif command == GSSET_INFO:
+            struct.pack_into("=I", request, 16, len(names))
+        elif command == GSTRINGS:
+            struct.pack_into(f"=I{'32s' * len(names)}", request, 8, len(names), *(name.encode() for name in names))
+        elif command == GSTATS:
+            struct.pack_into(f"=I{len(names)}Q", request, 4, len(names), *names.values())
+        else:
+            raise _error(errno.EPERM)
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+def ethtool(cards: Mapping[str, Card]) -> Ethtool:
+    """Ethtool of a host with these devices and no others."""
+    return Ethtool(Kernel(cards))
+
+
+def _mlx5(seed: int, *, channels: int = 4, **changed: int) -> Card:
+    """An adapter as mlx5 shows it, shortened: priority 3 is lossless, so it alone has pauses of its own."""
+    traffic = 10**12 + seed * 10**9
+    names: dict[str, int] = {
+        "rx_packets": traffic, "rx_bytes": traffic * 4000, "tx_packets": traffic, "tx_bytes": traffic * 4000, "tx_queue_stopped": seed,
+        "tx_queue_dropped": 0, "tx_recover": 0, "rx_recover": 0, "rx_buff_alloc_err": 0, "rx_wqe_err": 0, "ch_events": traffic // 9,
+        "rx_out_of_buffer": 0, "rx_if_down_packets": 4, "rx_steer_missed_packets": 118, "rx_vport_unicast_packets": traffic,
+        "rx_crc_errors_phy": 0, "rx_in_range_len_errors_phy": 0, "rx_oversize_pkts_phy": 0, "rx_symbol_err_phy": 0,
+        "rx_pause_ctrl_phy": 0, "tx_pause_ctrl_phy": 0, "rx_discards_phy": 0, "tx_discards_phy": 0, "tx_errors_phy": 0,
+        "rx_undersize_pkts_phy": 0, "rx_fragments_phy": 0, "rx_jabbers_phy": 0, "rx_64_bytes_phy": 204, "link_down_events_phy": 1,
+        "rx_pcs_symbol_err_phy": 0, "rx_corrected_bits_phy": 41_204 + seed, "rx_err_lane_0_phy": 41_000, "rx_err_lane_1_phy": 204,
+        "rx_pci_signal_integrity": 0, "tx_pci_signal_integrity": 0, "outbound_pci_stalled_rd": 0, "outbound_pci_stalled_wr": 0,
+        "outbound_pci_stalled_rd_events": 0, "outbound_pci_stalled_wr_events": 0, "outbound_pci_buffer_overflow": 0,
+    }  # fmt: skip
+    for priority in range(8):
+        names |= {f"rx_prio{priority}_bytes": 0, f"rx_prio{priority}_packets": 0, f"rx_prio{priority}_discards": 0}
+    for side in ("rx", "tx"):
+        names |= {f"{side}_prio3_pause": 0, f"{side}_prio3_pause_duration": 0, f"{side}_prio3_pause_transition": 0}
+    names |= {
+        "tx_pause_storm_warning_events": 0,
+        "tx_pause_storm_error_events": 0,
+        "module_unplug": 0,
+        "module_bus_stuck": 0,
+    }
+    names |= {"module_high_temp": 0, "module_bad_shorted": 0}
+    for channel in range(channels):
+        names |= {
+            f"ch{channel}_events": 7,
+            f"rx{channel}_packets": 9,
+            f"rx{channel}_buff_alloc_err": 0,
+            f"tx{channel}_0_stopped": 0,
+        }
+    assert names.keys() >= changed.keys()
+    return Card("mlx5_core", "5.15.0-118-generic", "28.39.1002 (MT_0000000838)", names | changed)
+
+
+def _ipoib(seed: int) -> Card:
+    card = _mlx5(seed)
+    names = {name: value for name, value in card.statistics.items() if "_phy" not in name and "prio" not in name}
+    return Card("mlx5_core[ib_ipoib]", card.version, card.firmware, names)
+
+
+def _virtio() -> Card:
+    names = {f"rx{queue}_{what}": 0 for queue in range(2) for what in ("drops", "xdp_drops", "kicks")}
+    return Card("virtio_net", "1.0.0", "", names | {"tx0_tx_timeouts": 0, "tx1_tx_timeouts": 0} | {"rx1_drops": 3})
+
+
+_HOSTS: dict[str, dict[str, Card]] = {
+    "vm": {"eth0": _virtio(), "docker0": Card("bridge", "2.3", "N/A"), "ifb0": Card("ifb")},
+    "node192": {
+        "bond0": Card("bonding", "5.15.0-118-generic", "2"),
+        "ens1f0np0": _mlx5(1, link_down_events_phy=2, rx_pause_ctrl_phy=4118),
+        # The dirty fibre of net/dev.
+        "ens1f1np1": _mlx5(2, link_down_events_phy=8, rx_crc_errors_phy=41, rx_symbol_err_phy=2204, rx_pcs_symbol_err_phy=118),
+        **{f"ib{number}": _ipoib(number) for number in range(4)},
+        "ens10np0": _mlx5(10, rx_prio3_pause=204_118, rx_prio3_pause_duration=41_118_220, tx_prio3_pause=18),
+        "ens11np0": _mlx5(11, rx_corrected_bits_phy=9_041_204_118, link_down_events_phy=3),
+        # Its peers time out, because this host takes what they send too slowly.
+        "ens12np0": _mlx5(
+            12, tx_prio3_pause=9_204_118, tx_prio3_pause_duration=812_204_118, tx_pause_storm_warning_events=4,
+            tx_pause_storm_error_events=1, rx_prio3_discards=118, rx_discards_phy=118, rx_out_of_buffer=2204,
+            outbound_pci_stalled_wr=41, outbound_pci_stalled_wr_events=18_204, outbound_pci_buffer_overflow=9,
+        ),
+        "ens13np0": _mlx5(13),
+    },
+}  # fmt: skip
+
+
+def fixture_ethtool(host: Host) -> Ethtool:
+    """Ethtool of a fixture host, by the name of its folder; a host of another name has no device that answers."""
+    return ethtool(_HOSTS.get(host.paths.procfs.parent.name, {}))
