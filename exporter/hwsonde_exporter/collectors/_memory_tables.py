@@ -25,6 +25,9 @@ MEMINFO: dict[bytes, Metric] = dict(
         _bytes("dirty", "Dirty", "Memory waiting to be written to storage."),
         _bytes("swap_size", "SwapTotal", "Swap space."),
         _bytes("swap_free", "SwapFree", "Swap space not used."),
+        _bytes("swap_cached", "SwapCached", "Memory that came back from swap and still has its place there."),
+        _bytes("zswap", "Zswap", "Memory that holds compressed swapped pages."),
+        _bytes("zswapped", "Zswapped", "Size of the pages that are held compressed."),
         _bytes("hardware_corrupted", "HardwareCorrupted", "Memory the kernel took out of use for hardware faults."),
         _bytes("buffers", "Buffers", "Memory in block device buffers."),
         _bytes("slab_reclaimable", "SReclaimable", "Kernel slab memory that can be reclaimed."),
@@ -33,12 +36,18 @@ MEMINFO: dict[bytes, Metric] = dict(
         _bytes("mapped", "Mapped", "Files mapped by processes."),
         _bytes("writeback", "Writeback", "Memory being written to storage."),
         _bytes("page_tables", "PageTables", "Memory used by page tables."),
+        _bytes("secondary_page_tables", "SecPageTables", "Memory used by page tables of virtual machines and IOMMUs."),
+        _bytes("vmalloc_used", "VmallocUsed", "Kernel memory mapped page by page, among it that of drivers."),
+        _bytes("per_cpu", "Percpu", "Kernel memory of which each CPU has its own copy."),
         _bytes("kernel_stack", "KernelStack", "Memory used by kernel stacks, about 16 KiB a thread."),
         _bytes("mlocked", "Mlocked", "Memory locked by processes."),
         _bytes("unevictable", "Unevictable", "Memory that reclaim cannot take."),
         _bytes("committed", "Committed_AS", "Memory promised to processes."),
         _bytes("commit_limit", "CommitLimit", "Memory that may be promised under the overcommit ratio."),
         _bytes("anonymous_hugepages", "AnonHugePages", "Anonymous memory in transparent huge pages."),
+        _bytes("shared_hugepages", "ShmemHugePages", "Shared and tmpfs memory in transparent huge pages."),
+        _bytes("file_hugepages", "FileHugePages", "Page cache in transparent huge pages."),
+        _bytes("hugetlb", "Hugetlb", "Memory set aside for huge pages of all sizes, used or not."),
         _bytes("active_anonymous", "Active(anon)", "Anonymous memory used of late."),
         _bytes("inactive_anonymous", "Inactive(anon)", "Anonymous memory not used of late, the first to be swapped."),
         _bytes("active_file", "Active(file)", "Page cache used of late."),
@@ -74,13 +83,13 @@ _SCANNED = _counter(
     name="hwsonde_memory_scanned_pages_total",
     help="Pages scanned for reclaim; direct means an allocation had to wait.",
     labels=("agent",),
-    source="/proc/vmstat pgscan_kswapd, pgscan_direct, pgscan_khugepaged",
+    source="/proc/vmstat pgscan_kswapd, pgscan_direct, pgscan_khugepaged, pgscan_proactive",
 )
 _RECLAIMED = _counter(
     name="hwsonde_memory_reclaimed_pages_total",
     help="Pages reclaimed; direct means an allocation had to wait.",
     labels=("agent",),
-    source="/proc/vmstat pgsteal_kswapd, pgsteal_direct, pgsteal_khugepaged",
+    source="/proc/vmstat pgsteal_kswapd, pgsteal_direct, pgsteal_khugepaged, pgsteal_proactive",
 )
 _STALLS = _counter(
     name="hwsonde_memory_allocation_stalls_total",
@@ -131,6 +140,11 @@ _NUMA_HINT_FAULTS = _counter(
     help="NUMA balancing hint faults.",
     source="/proc/vmstat numa_hint_faults",
 )
+_NUMA_LOCAL_HINT_FAULTS = _counter(
+    name="hwsonde_memory_numa_local_hint_faults_total",
+    help="NUMA balancing hint faults on pages of the task's own node.",
+    source="/proc/vmstat numa_hint_faults_local",
+)
 _NUMA_MIGRATED = _counter(
     name="hwsonde_memory_numa_migrated_pages_total",
     help="Pages moved between NUMA nodes by balancing.",
@@ -152,6 +166,12 @@ _DIRTIED = _counter(
     help="Pages made dirty.",
     source="/proc/vmstat nr_dirtied",
 )
+_CACHE_DROPS = _counter(
+    name="hwsonde_memory_cache_drops_total",
+    help="Times somebody told the kernel to drop its caches; what was dropped must be read anew.",
+    labels=("kind",),
+    source="/proc/vmstat drop_pagecache, drop_slab",
+)
 
 # Line of vmstat -> metric, labels, factor.
 VMSTAT: dict[bytes, tuple[Metric, tuple[str, ...], int]] = {
@@ -162,9 +182,11 @@ VMSTAT: dict[bytes, tuple[Metric, tuple[str, ...], int]] = {
     b"pgscan_kswapd": (_SCANNED, ("kswapd",), 1),
     b"pgscan_direct": (_SCANNED, ("direct",), 1),
     b"pgscan_khugepaged": (_SCANNED, ("khugepaged",), 1),
+    b"pgscan_proactive": (_SCANNED, ("proactive",), 1),
     b"pgsteal_kswapd": (_RECLAIMED, ("kswapd",), 1),
     b"pgsteal_direct": (_RECLAIMED, ("direct",), 1),
     b"pgsteal_khugepaged": (_RECLAIMED, ("khugepaged",), 1),
+    b"pgsteal_proactive": (_RECLAIMED, ("proactive",), 1),
     b"allocstall_dma": (_STALLS, ("dma",), 1),
     b"allocstall_dma32": (_STALLS, ("dma32",), 1),
     b"allocstall_normal": (_STALLS, ("normal",), 1),
@@ -181,11 +203,14 @@ VMSTAT: dict[bytes, tuple[Metric, tuple[str, ...], int]] = {
     b"thp_collapse_alloc_failed": (_HUGEPAGE_COLLAPSES, ("failed",), 1),
     b"thp_split_page": (_HUGEPAGE_SPLITS, (), 1),
     b"numa_hint_faults": (_NUMA_HINT_FAULTS, (), 1),
+    b"numa_hint_faults_local": (_NUMA_LOCAL_HINT_FAULTS, (), 1),
     b"numa_pages_migrated": (_NUMA_MIGRATED, (), 1),
     b"pgmigrate_success": (_MIGRATED, ("moved",), 1),
     b"pgmigrate_fail": (_MIGRATED, ("failed",), 1),
     b"nr_written": (_WRITTEN, (), 1),
     b"nr_dirtied": (_DIRTIED, (), 1),
+    b"drop_pagecache": (_CACHE_DROPS, ("pagecache",), 1),
+    b"drop_slab": (_CACHE_DROPS, ("slab",), 1),
 }
 
 NUMA_SIZE = _gauge(
@@ -202,6 +227,26 @@ NUMA_FREE = _gauge(
     unit="bytes",
     source="/sys/devices/system/node/nodeN/meminfo MemFree (KiB)",
 )
+NUMA_ANONYMOUS = _gauge(
+    name="hwsonde_memory_numa_anonymous_bytes",
+    help="Anonymous memory on a NUMA node; only where there are several.",
+    labels=("numa_node",),
+    unit="bytes",
+    source="/sys/devices/system/node/nodeN/meminfo AnonPages (KiB)",
+)
+NUMA_CACHED = _gauge(
+    name="hwsonde_memory_numa_cached_bytes",
+    help="Page cache and shared memory on a NUMA node; only where there are several.",
+    labels=("numa_node",),
+    unit="bytes",
+    source="/sys/devices/system/node/nodeN/meminfo FilePages (KiB)",
+)
+NODE_MEMINFO: dict[bytes, Metric] = {
+    b"MemTotal": NUMA_SIZE,
+    b"MemFree": NUMA_FREE,
+    b"AnonPages": NUMA_ANONYMOUS,
+    b"FilePages": NUMA_CACHED,
+}
 NUMA_ALLOCATIONS = _counter(
     name="hwsonde_memory_numa_allocations_total",
     help="Page allocations on a NUMA node, by result; results overlap, so do not sum them.",
@@ -223,7 +268,6 @@ METRICS: tuple[Metric, ...] = (
     # Each once, in the order of the table.
     *dict.fromkeys(metric for metric, _, _ in VMSTAT.values()),
     PINNED_PAGES,
-    NUMA_SIZE,
-    NUMA_FREE,
+    *NODE_MEMINFO.values(),
     NUMA_ALLOCATIONS,
 )

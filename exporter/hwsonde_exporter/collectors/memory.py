@@ -106,7 +106,7 @@ class MemoryCollector:
         samples = []
         meminfo = read_or_none(self.host, f"{self._node_base}/{node}/meminfo")
         values = parse_node_meminfo(meminfo) if meminfo else {}
-        for key, metric in ((b"MemTotal", table.NUMA_SIZE), (b"MemFree", table.NUMA_FREE)):
+        for key, metric in table.NODE_MEMINFO.items():
             if key in values:
                 samples.append(Sample(metric, (label,), values[key] * 1024))
         numastat = read_or_none(self.host, f"{self._node_base}/{node}/numastat")
