@@ -7,20 +7,17 @@ needed are read, one by one: there are devices that do not survive a read of the
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from hwsonde_exporter.collectors._files import entries, sys_text
+from hwsonde_exporter.collectors._files import sys_text
+from hwsonde_exporter.collectors._pci import BRIDGE, devices
 from hwsonde_exporter.collectors._setting_rows import Row, file_rows, row, selected
 from hwsonde_exporter.host import Host
 
-# Class and subclass: Ethernet, InfiniBand, NVMe, VGA, 3D, processing accelerator, co-processor.
-_CLASSES = ("0x0200", "0x0207", "0x0108", "0x0300", "0x0302", "0x1200", "0x0b40")
-_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")
 _MAX_CAPABILITIES = 48
 _STATUS, _FIRST_CAPABILITY, _FIRST_EXTENDED = 0x06, 0x34, 0x100
 _HAS_CAPABILITIES = 0x10
@@ -54,54 +51,47 @@ def pcie_rows(host: Host) -> Iterator[Row]:
     )
     base = host.paths.sys("bus", "pci", "devices")
     bridges: dict[str, frozenset[str] | None] = {}
-    for address in entries(base):
-        folder = base / address
-        if not _ADDRESS.match(address) or not sys_text(host, folder / "class").startswith(_CLASSES):
+    for device in devices(host):
+        # A read would wake a device that sleeps.
+        if device.kind == BRIDGE or sys_text(host, base / device.address / "power" / "runtime_status") == "suspended":
             continue
-        # Virtual functions have their master's settings, and a read wakes a device that sleeps.
-        if (folder / "physfn").exists() or sys_text(host, folder / "power" / "runtime_status") == "suspended":
-            continue
-        yield from _device_rows(folder, address)
-        controls = _controls_above(folder, bridges)
+        yield from _device_rows(base / device.address / "config", device.address)
+        controls = _controls_above(base, device.chain[:-1], bridges)
         if controls is not None:
-            yield row("pcie.access_control", " ".join(sorted(controls)) or "off", address)
+            yield row("pcie.access_control", " ".join(sorted(controls)) or "off", device.address)
 
 
-def _device_rows(folder: Path, address: str) -> Iterator[Row]:
-    with suppress(OSError), ConfigSpace(folder / "config") as space:
-        express = parse_express(space.read)
-        if express is None:
-            return
-        if express.max_payload is not None:
-            yield row("pcie.maximum_payload_bytes", str(express.max_payload), address)
-        if express.max_read_request is not None:
-            yield row("pcie.maximum_read_request_bytes", str(express.max_read_request), address)
-        yield row("pcie.relaxed_ordering", "on" if express.relaxed_ordering else "off", address)
-        yield row("pcie.extended_tags", "on" if express.extended_tags else "off", address)
-        yield row("pcie.active_state_power_management", express.power_management, address)
+def _device_rows(path: Path, address: str) -> Iterator[Row]:
+    try:
+        with ConfigSpace(path) as space:
+            express = parse_express(space.read)
+    except OSError:
+        return
+    if express is None:
+        return
+    if express.max_payload is not None:
+        yield row("pcie.maximum_payload_bytes", str(express.max_payload), address)
+    if express.max_read_request is not None:
+        yield row("pcie.maximum_read_request_bytes", str(express.max_read_request), address)
+    yield row("pcie.relaxed_ordering", "on" if express.relaxed_ordering else "off", address)
+    yield row("pcie.extended_tags", "on" if express.extended_tags else "off", address)
+    yield row("pcie.active_state_power_management", express.power_management, address)
 
 
-def _controls_above(folder: Path, bridges: dict[str, frozenset[str] | None]) -> frozenset[str] | None:
+def _controls_above(
+    base: Path, above: Sequence[str], bridges: dict[str, frozenset[str] | None]
+) -> frozenset[str] | None:
     """Access controls that are on in any bridge above a device; None if none of them can be read.
 
     Any of the redirecting ones sends the traffic between two devices up to the processor.
     """
-    try:
-        place = folder.resolve()
-    except (OSError, RuntimeError):
-        return None
-    found: frozenset[str] | None = None
-    for parent in place.parents:
-        if not _ADDRESS.match(parent.name):
-            break
-        if parent.name not in bridges:
-            bridges[parent.name] = None
-            with suppress(OSError), ConfigSpace(parent / "config") as space:
-                bridges[parent.name] = parse_access_control(space.read)
-        controls = bridges[parent.name]
-        if controls is not None:
-            found = controls if found is None else found | controls
-    return found
+    for address in above:
+        if address not in bridges:
+            bridges[address] = None
+            with suppress(OSError), ConfigSpace(base / address / "config") as space:
+                bridges[address] = parse_access_control(space.read)
+    known = [controls for address in above if (controls := bridges[address]) is not None]
+    return frozenset().union(*known) if known else None
 
 
 class ConfigSpace:
