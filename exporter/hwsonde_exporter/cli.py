@@ -1,28 +1,43 @@
-"""The command ``hwsonde-exporter``."""
+"""The command ``hwsonde-exporter``: it serves, unless its first word is another command."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from typing import cast
 
 from hwsonde_exporter import logs
-from hwsonde_exporter.config import load
+from hwsonde_exporter.config import Command, load_with
 from hwsonde_exporter.errors import ExporterError
 from hwsonde_exporter.registry import load_collectors
 from hwsonde_exporter.service import print_once, serve
 
+# Commands with a module of their own, whose ``main(arguments)`` gives the exit status.
+_MODULES = {
+    "doctor": "hwsonde_exporter.doctor",
+    "capture": "hwsonde_exporter.capture",
+    "check": "hwsonde_exporter.check",
+}
+_SERVE = Command(
+    epilog="""commands, each with --help:
+  hwsonde-exporter           serve until a signal comes
+  hwsonde-exporter once      print one exposition on standard output and end
+  hwsonde-exporter doctor    say which collectors work here, which do not, and what to change
+  hwsonde-exporter capture   record this host's kernel files, without personal details, for a bug report
+  hwsonde-exporter check     say whether this host is fit for a job"""
+)
+_ONCE = Command("once", "Prints one exposition on standard output and ends.")
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; gives the exit status: 0, or 2 after one line on standard error."""
+    """Run the command; gives the exit status: 0, or 2 after one line on standard error. Commands have others of their own."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    kinds = load_collectors()
     try:
-        settings = load(arguments, kinds)
-        logs.set_up(settings.log_level, settings.log_format)
-        if settings.once:
-            return print_once(settings, kinds, _write)
-        return serve(settings, kinds, lambda: load(arguments, kinds))
+        if arguments and arguments[0] in _MODULES:
+            return cast("int", import_module(_MODULES[arguments[0]]).main(arguments[1:]))
+        return _run(arguments)
     except ExporterError as error:
         sys.stderr.write(f"hwsonde-exporter: {error}\n")
         return 2
@@ -30,6 +45,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read standard output has seen enough; the interpreter must not try to flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _run(arguments: Sequence[str]) -> int:
+    kinds = load_collectors()
+    command, rest = (_ONCE, arguments[1:]) if arguments[:1] == ["once"] else (_SERVE, arguments)
+    settings, _ = load_with(rest, kinds, command)
+    logs.set_up(settings.log_level, settings.log_format)
+    if settings.once or command is _ONCE:
+        return print_once(settings, kinds, _write)
+    return serve(settings, kinds, lambda: load_with(rest, kinds, command)[0])
 
 
 def _write(text: bytes) -> None:

@@ -70,6 +70,8 @@ class Exporter:
         self._seconds = 0.0
         self._own_shape: tuple[Selection, Shape] | None = None
         self.reload_success = True
+        self.protection_success: Callable[[], bool] = lambda: True
+        self.turned_away: Callable[[], Mapping[str, int]] = dict
         self.ready = False
 
     @property
@@ -141,13 +143,15 @@ class Exporter:
 
     def _own_block(self) -> Block:
         with self._lock:
-            scrapes = ScrapeCounts(self._answered, self._refused, self._seconds, self._runner.incomplete)
+            scrapes = ScrapeCounts(
+                self._answered, self._refused, self._seconds, self._runner.incomplete, self.turned_away()
+            )
         samples = own_samples(
             self._runner.states(),
             scrapes,
             self._sampler.counts() if self._settings.hertz > 0 else None,
             read_process(self._started),
-            reload_success=self.reload_success,
+            reload_success=self.reload_success and self.protection_success(),
         )
         selection, known = self._settings.runner.selection, self._own_shape
         block = block_of(samples, known[1] if known is not None and known[0] is selection else None, selection)

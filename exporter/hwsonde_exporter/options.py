@@ -14,6 +14,7 @@ from hwsonde_exporter.host import IGNORED_DEVICES, IGNORED_MOUNTS
 from hwsonde_exporter.registry import Collector
 
 DEFAULT_PORT = 9880
+DEFAULT_SERIES_LIMIT = max(2000, 16 * (os.cpu_count() or 1))
 _TRUE, _FALSE = frozenset({"true", "yes", "on"}), frozenset({"false", "no", "off"})
 _MAX_HERTZ = 100.0
 _MAX_NAME = 253  # of a host, in the domain name system
@@ -27,7 +28,7 @@ class Option:
     ----------
     key
         Section and name, as in ``web.listen-address``: the flag is ``--`` and the key; in the file the section, all before the
-        first dot, is a mapping.
+        first dot, is a mapping. A key without a dot has no section.
     parse
         Makes the value of a text; raises ValueError with what is allowed.
     default
@@ -66,7 +67,20 @@ def options(kinds: Mapping[str, type[Collector]]) -> dict[str, Option]:
             many=True,
         ),
         Option(
+            "web.config.file",
+            _file,
+            None,
+            "YAML file with TLS, client certificates, users and their passwords, in the form that other exporters of Prometheus read; "
+            "what it names is read again when it changes (default none: plain HTTP, open to all)",
+        ),
+        Option(
             "web.max-scrapes", _integer(1, 64), 4, "scrapes served at once; those beyond get status 503 (default 4)"
+        ),
+        Option(
+            "web.timeout-offset",
+            _number(0.0, 30.0),
+            0.5,
+            "seconds by which a scrape ends before the time-out that Prometheus states, a fifth of it at most (default 0.5)",
         ),
         Option("path.procfs", _folder, Path("/proc"), "where the host's /proc is mounted (default /proc)"),
         Option("path.sysfs", _folder, Path("/sys"), "where the host's /sys is mounted (default /sys)"),
@@ -81,9 +95,30 @@ def options(kinds: Mapping[str, type[Collector]]) -> dict[str, Option]:
         ),
         Option(
             "collector.series-limit",
-            _integer(10, 1_000_000),
-            max(2000, 16 * (os.cpu_count() or 1)),
-            "greatest number of series of one collector (default 2000, or 16 a CPU where that is more)",
+            _series_limit(kinds),
+            (("", DEFAULT_SERIES_LIMIT),),
+            "greatest number of series of one collector (default 2000, or 16 a CPU where that is more); may be repeated with the name of "
+            "a collector, as in rdma=5000",
+            many=True,
+        ),
+        Option(
+            "collector.disable-defaults",
+            parse_switch,
+            default=False,
+            help="run only the collectors that are switched on by name (default off)",
+            switch=True,
+        ),
+        Option(
+            "metrics.allow",
+            _pattern,
+            None,
+            "publish only these metrics: a regular expression of the whole name, without _sum, _count or _bucket (default all)",
+        ),
+        Option(
+            "metrics.deny",
+            _pattern,
+            None,
+            "do not publish these metrics: a regular expression of the whole name, without _sum, _count or _bucket (default none)",
         ),
         Option(
             "collector.network.ignored-devices",
@@ -153,6 +188,23 @@ def _integer(least: int, greatest: int) -> Callable[[str], int]:
     return parse
 
 
+def _series_limit(kinds: Mapping[str, type[Collector]]) -> Callable[[str], tuple[str, int]]:
+    """Give (collector, limit) of ``rdma=5000`` and ("", limit) of a limit for all."""
+    limit = _integer(10, 1_000_000)
+
+    def parse(text: str) -> tuple[str, int]:
+        name, equals, number = text.strip().rpartition("=")
+        allowed = "an integer from 10 to 1000000, alone or behind COLLECTOR="
+        if equals and name not in kinds:
+            raise ValueError(allowed)
+        try:
+            return name, limit(number)
+        except ValueError:
+            raise ValueError(allowed) from None
+
+    return parse
+
+
 def _number(least: float, greatest: float) -> Callable[[str], float]:
     def parse(text: str) -> float:
         allowed = f"a number from {least:g} to {greatest:g}"
@@ -193,6 +245,12 @@ def _folder(text: str) -> Path:
     if not text or "\0" in text or not path.is_dir():
         raise ValueError("a folder that exists")
     return path
+
+
+def _file(text: str) -> Path:
+    if not text or "\0" in text:
+        raise ValueError("the path of a file")
+    return Path(text)
 
 
 def _choice(*words: str) -> Callable[[str], str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hwsonde_exporter import __version__
@@ -86,6 +86,13 @@ INCOMPLETE = _metric(
     "Scrapes answered without a collector for which they had waited as long as they could.",
     source="runner, X-Prometheus-Scrape-Timeout-Seconds",
 )
+REQUESTS_REFUSED = _metric(
+    "requests_refused_total",
+    Kind.COUNTER,
+    "Connections and requests that --web.config.file turned away: no sound TLS, no right password, too many tries, too many requests.",
+    ("reason",),
+    source="server",
+)
 SCRAPE_DURATION = _metric(
     "scrape_duration_seconds",
     Kind.SUMMARY,
@@ -149,19 +156,23 @@ START = _metric(
 )
 
 METRICS = (
-    BUILD_INFO, AVAILABLE, SUCCESS, DURATION, LAST_SUCCESS, ERRORS, SERIES, DROPPED, SCRAPES, REFUSED, INCOMPLETE, SCRAPE_DURATION, RELOAD,
+    BUILD_INFO, AVAILABLE, SUCCESS, DURATION, LAST_SUCCESS, ERRORS, SERIES, DROPPED, SCRAPES, REFUSED, INCOMPLETE, REQUESTS_REFUSED, SCRAPE_DURATION,
+    RELOAD,
     TICKS, LATE, SAMPLER_REFUSED, SAMPLER_ERRORS, RESIDENT, CPU, DESCRIPTORS, START,
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class ScrapeCounts:
-    """What the server has done: scrapes answered and refused, seconds that the answers took together, and answers without a late collector."""
+    """What the server has done: scrapes answered and refused, seconds that the answers took together, answers
+    without a late collector; requests that the listeners turned away, by reason, where they are protected.
+    """
 
     answered: int
     refused: int
     seconds: float
     incomplete: int = 0
+    turned_away: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +216,7 @@ def own_samples(
         Sample(SCRAPES, (), scrapes.answered),
         Sample(REFUSED, (), scrapes.refused),
         Sample(INCOMPLETE, (), scrapes.incomplete),
+        *(Sample(REQUESTS_REFUSED, (reason,), count) for reason, count in scrapes.turned_away.items()),
         Sample(SCRAPE_DURATION, (), scrapes.seconds, "_sum"),
         Sample(SCRAPE_DURATION, (), scrapes.answered, "_count"),
         Sample(CPU, (), process.cpu_seconds),

@@ -1,7 +1,8 @@
 """The HTTP server: cheroot with the limits that a port open to a network needs.
 
-What cheroot does is left to it; what is added: a connection takes a worker only when there is something to read, a request
-has a time in which it must be complete, and the number of connections is bounded.
+What cheroot does is left to it; what is added: a connection takes a worker only when there is something to read, TLS is agreed
+on by that worker and not by the thread that accepts, a request has a time in which it must be complete, and the number of
+connections is bounded.
 """
 
 from __future__ import annotations
@@ -9,16 +10,22 @@ from __future__ import annotations
 import errno
 import logging
 import socket
+import ssl
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from cheroot import wsgi
+from cheroot.makefile import MakeFile
 from cheroot.server import HTTPConnection
 
 from hwsonde_exporter.errors import ListenError
+from hwsonde_exporter.protection import Keeper, Protection
+from hwsonde_exporter.refusals import Refusals
+from hwsonde_exporter.tls import peer_names
+from hwsonde_exporter.workers import Workers
 
 _LOG = logging.getLogger(__name__)
 
@@ -28,31 +35,84 @@ _MAX_HEADER_BYTES = 16 << 10
 _MAX_BODY_BYTES = 64 << 10
 _MAX_CONNECTIONS = 256
 _BACKLOG = 128
+_HANDSHAKE = b"\x16"  # the first byte of a TLS connection
+_NO_TLS = b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\n\r\nthis port speaks HTTPS only\n"
 
 
 class _Connection(HTTPConnection):
     """A connection that notes since when it has been open and how long its present request has taken.
 
-    ``awaited``: it was accepted; ``asked``: it has sent something; ``served``: a worker has had it; ``given_up``: it had to make room.
+    ``awaited``: it was accepted; ``served``: a worker has had it; ``answered``: it has had an answer; ``given_up``: it had to make
+    room; ``secured``: TLS is agreed on, or not asked for.
     """
 
+    # A whole record of TLS goes into the buffer, so that nothing stays behind in it where no selector sees it.
+    rbufsize = 32 << 10
+    server: _Server
     accepted = 0.0
     began: float | None = None
-    awaited = asked = served = given_up = False
+    awaited = served = answered = given_up = secured = False
 
     def communicate(self) -> bool:
         """Serve one request; gives whether the connection stays open."""
         self.began = time.monotonic()
         self.served = True
         try:
-            return bool(super().communicate())  # type: ignore[no-untyped-call]
+            if not self.secured:
+                self.secured = True
+                if not self._secure(self.server.keeper.refresh()):
+                    return False
+            stays = bool(super().communicate())  # type: ignore[no-untyped-call]
+            self.answered = True
+            return stays
         finally:
             self.began = None
+
+    def cut(self) -> None:
+        """End it from another thread; whoever reads or writes sees the end."""
+        with suppress(OSError):
+            # Not by the method of an SSL socket: that one drops its cipher first, and the thread that writes would go on in the clear.
+            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close, and count it."""
         self.server.open.discard(self)
-        super().close()
+        with suppress(OSError):
+            super().close()
+
+    def _secure(self, protection: Protection) -> bool:
+        """Agree on TLS where it is asked for; False if that failed."""
+        if protection.context is None:
+            return True
+        address = str(self.remote_addr or "")
+        first = self.socket.recv(1, socket.MSG_PEEK)
+        if first != _HANDSHAKE:
+            if first:
+                self.server.refusals.note("tls", address, "it speaks plain HTTP")
+                self.socket.sendall(_NO_TLS)
+            return False
+        try:
+            self.socket = protection.context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+            self.socket.do_handshake()
+        except (OSError, ValueError) as error:
+            self.server.refusals.note("tls", address, f"no TLS connection: {_reason(error)}")
+            return False
+        if protection.allowed_sans is not None and not protection.allowed_sans & peer_names(self.socket.getpeercert()):
+            self.server.refusals.note("tls", address, "its certificate has none of client_allowed_sans")
+            return False
+        self.rfile = MakeFile(self.socket, "rb", self.rbufsize)
+        self.wfile = MakeFile(self.socket, "wb", self.wbufsize)
+        return True
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"client certificate: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.replace("_", " ").lower()
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    return (isinstance(error, OSError) and error.strerror) or "the client went away"
 
 
 class _Server(wsgi.Server):
@@ -64,22 +124,46 @@ class _Server(wsgi.Server):
     keep_alive_conn_limit = _MAX_CONNECTIONS
     nodelay = True
 
-    def __init__(self, address: tuple[str, int], application: Callable[..., Any], threads: int) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        application: Callable[..., Any],
+        threads: int,
+        guards: tuple[Keeper, Refusals],
+        given: socket.socket | None = None,
+    ) -> None:
         super().__init__(
             address,
             application,
             numthreads=threads,
-            max=threads,
             server_name="hwsonde-exporter",
             timeout=_IDLE_SECONDS,
             shutdown_timeout=1,
             request_queue_size=_BACKLOG,
         )
+        self.requests = Workers(self, threads, max(threads, _MAX_CONNECTIONS))
+        self.keeper, self.refusals = guards
         self.open: set[_Connection] = set()
         self.bind_failure: OSError | None = None
+        self._given = given
+        self._thread = threading.Thread(target=self.serve, name="http", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether connections are accepted."""
+        return self._thread.is_alive()
+
+    def launch(self) -> None:
+        """Serve on a thread of its own; returns at once."""
+        self._thread.start()
 
     def bind(self, family: int, type: int, proto: int = 0) -> object:  # noqa: A002  (cheroot's name)
-        """Bind, keeping the error that cheroot makes a text of."""
+        """Bind, or take the socket that was given; keeps the error that cheroot makes a text of."""
+        if self._given is not None:
+            self.socket = self._given
+            self.bind_addr = self._given.getsockname()[:2]
+            self._given.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return self._given
         try:
             return super().bind(family, type, proto)
         except OSError as error:
@@ -92,7 +176,6 @@ class _Server(wsgi.Server):
             conn.close()
             return
         if conn.awaited:
-            conn.asked = True
             super().process_conn(conn)
             return
         conn.awaited = True
@@ -106,16 +189,15 @@ class _Server(wsgi.Server):
         self.put_conn(conn)
 
     def _make_room(self) -> bool:
-        """Give up the oldest connection that has never sent anything; False if all have."""
-        silent = [connection for connection in list(self.open) if not connection.asked]
-        if not silent:
+        """Give up the oldest connection that has never had an answer; False if all have."""
+        unanswered = [connection for connection in list(self.open) if not connection.answered]
+        if not unanswered:
             return False
-        oldest = min(silent, key=lambda connection: connection.accepted)
+        oldest = min(unanswered, key=lambda connection: connection.accepted)
         oldest.given_up = True
         self.open.discard(oldest)
         # Its end wakes the selector, which hands it over to be closed: closed here, its number would stay registered there.
-        with suppress(OSError):
-            oldest.socket.shutdown(socket.SHUT_RDWR)
+        oldest.cut()
         return True
 
     def reap(self) -> None:
@@ -124,8 +206,7 @@ class _Server(wsgi.Server):
         for connection in list(self.open):
             began = connection.began if connection.served else connection.accepted
             if began is not None and now - began > _REQUEST_SECONDS:
-                with suppress(OSError):
-                    connection.socket.shutdown(socket.SHUT_RDWR)
+                connection.cut()
 
     def error_log(self, msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:  # noqa: FBT001, FBT002
         """Write cheroot's messages to our log: clients that go away are no news."""
@@ -147,7 +228,13 @@ class Listeners:
     application
         WSGI application.
     threads
-        Workers of each address.
+        Workers of each address while all is quiet.
+    keeper
+        Knows how connections are protected; None leaves them open.
+    refusals
+        Counts connections that were refused.
+    sockets
+        Sockets that listen already, in place of the addresses.
 
     Raises
     ------
@@ -155,11 +242,23 @@ class Listeners:
         If one address cannot be bound; none is left listening then.
     """
 
-    def __init__(self, addresses: Sequence[tuple[str, int]], application: Callable[..., Any], threads: int = 8) -> None:
+    def __init__(
+        self,
+        addresses: Sequence[tuple[str, int]],
+        application: Callable[..., Any],
+        threads: int = 8,
+        keeper: Keeper | None = None,
+        refusals: Refusals | None = None,
+        sockets: Iterable[socket.socket] = (),
+    ) -> None:
         self._servers: list[_Server] = []
+        guards = (keeper or Keeper(None), refusals or Refusals())
+        given = list(sockets)
         try:
-            for address in addresses:
-                self._servers.append(_bound(address, application, threads))
+            for listening in given:
+                self._servers.append(_prepared(_Server(_address(listening), application, threads, guards, listening)))
+            for address in () if given else addresses:
+                self._servers.append(_bound(address, lambda place: _Server(place, application, threads, guards)))
         except ListenError:
             self.stop()
             raise
@@ -169,10 +268,15 @@ class Listeners:
         """Host and port that each server is really bound to."""
         return [server.bind_addr for server in self._servers]
 
+    @property
+    def alive(self) -> bool:
+        """Whether all of them accept connections."""
+        return all(server.alive for server in self._servers)
+
     def start(self) -> None:
         """Serve on threads of their own; returns at once."""
         for server in self._servers:
-            threading.Thread(target=server.serve, name="http", daemon=True).start()
+            server.launch()
 
     def reap(self) -> None:
         """Cut off requests that take too long; to be called every second or so."""
@@ -180,21 +284,34 @@ class Listeners:
             server.reap()
 
     def stop(self) -> None:
-        """Close the sockets, and give requests under way a moment."""
+        """Close the sockets; requests under way may still be answered."""
         for server in self._servers:
             with suppress(OSError):
                 server.stop()
 
 
-def _bound(address: tuple[str, int], application: Callable[..., Any], threads: int) -> _Server:
+def _address(listening: socket.socket) -> tuple[str, int]:
+    host, port = listening.getsockname()[:2]
+    return host, port
+
+
+def _prepared(server: _Server) -> _Server:
+    try:
+        server.prepare()
+    except OSError as error:
+        host, port = server.bind_addr
+        raise ListenError(_explain(host, port, error)) from error
+    return server
+
+
+def _bound(address: tuple[str, int], make: Callable[[tuple[str, int]], _Server]) -> _Server:
     host, port = address
     candidates = [host] if host else (["::", "0.0.0.0"] if socket.has_ipv6 else ["0.0.0.0"])  # noqa: S104
     failure: OSError | None = None
     for candidate in candidates:
-        server = _Server((candidate, port), application, threads)
+        server = make((candidate, port))
         try:
-            # The workers must not outlive the main thread, and a thread is a daemon if the one that starts it is.
-            _on_daemon_thread(server.prepare)
+            server.prepare()
         except OSError as error:
             failure = server.bind_failure or error
             # Without IPv6 in the kernel there is still IPv4; any other failure would only be repeated.
@@ -203,22 +320,6 @@ def _bound(address: tuple[str, int], application: Callable[..., Any], threads: i
         else:
             return server
     raise ListenError(_explain(host, port, failure))
-
-
-def _on_daemon_thread(work: Callable[[], None]) -> None:
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001  (raised again by the thread that waits)
-            failures.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join()
-    if failures:
-        raise failures[0]
 
 
 def _explain(host: str, port: int, failure: OSError | None) -> str:

@@ -80,15 +80,23 @@ class Application:
         How many scrapes may be under way at once; those beyond get 503.
     compress
         Makes a gzip stream of bytes, or None if answers are never compressed.
+    timeout_offset
+        As in `scrape_timeout`.
     """
 
     def __init__(
-        self, exporter: Scraped, host: str, max_scrapes: int = 4, compress: Callable[[bytes], bytes] | None = None
+        self,
+        exporter: Scraped,
+        host: str,
+        max_scrapes: int = 4,
+        compress: Callable[[bytes], bytes] | None = None,
+        timeout_offset: float = 0.5,
     ) -> None:
         self._exporter = exporter
         self._host = host
         self._compress = compress
         self._max_scrapes = max_scrapes
+        self._timeout_offset = timeout_offset
         self._slots = threading.BoundedSemaphore(max_scrapes)
         self._pages: dict[str, Callable[[Environ], Answer]] = {
             "/": self._landing,
@@ -131,7 +139,7 @@ class Application:
             text = f"{self._max_scrapes} scrapes are under way already; scrape less often or raise --web.max-scrapes\n"
             return Answer(503, text.encode(), headers=(("Retry-After", "1"),))
         try:
-            blocks = self._exporter.scrape(names, scrape_timeout(environ.get(_TIMEOUT_HEADER)))
+            blocks = self._exporter.scrape(names, scrape_timeout(environ.get(_TIMEOUT_HEADER), self._timeout_offset))
         finally:
             self._slots.release()
         form = negotiate(environ.get("HTTP_ACCEPT"))
@@ -169,6 +177,9 @@ def chosen_names(query: str, names: frozenset[str], enabled: frozenset[str]) -> 
     except ValueError:
         raise BadQueryError(f"the query has more than {_MAX_QUERY_FIELDS} fields") from None
     collect, exclude = fields.get("collect[]"), fields.get("exclude[]")
+    if collect and exclude:
+        # As node_exporter: what both together should mean is anybody's guess.
+        raise BadQueryError("collect[] and exclude[] exclude each other; use one of them")
     for name in (*(collect or ()), *(exclude or ())):
         if name not in names:
             raise BadQueryError(f"no collector is called {_shortened(name)}; there are {', '.join(sorted(names))}")
@@ -177,13 +188,14 @@ def chosen_names(query: str, names: frozenset[str], enabled: frozenset[str]) -> 
             raise BadQueryError(f"collector {name} is switched off; --collector.{name} switches it on")
     if collect is None and exclude is None:
         return None
-    return (enabled if collect is None else frozenset(collect)) - frozenset(exclude or ())
+    return enabled - frozenset(exclude or ()) if collect is None else frozenset(collect)
 
 
-def scrape_timeout(header: str | None) -> float | None:
+def scrape_timeout(header: str | None, offset: float = 0.5) -> float | None:
     """Seconds to wait for collectors so that the answer arrives within Prometheus's own scrape timeout.
 
-    A fifth of it, half a second at most, is left for rendering and the network. None if there is no sound header.
+    ``offset`` seconds are left for rendering and the network, a fifth of the timeout at most: a scrape each second must not
+    lose half of it. None if there is no sound header.
     """
     try:
         seconds = float(header or "")
@@ -191,22 +203,33 @@ def scrape_timeout(header: str | None) -> float | None:
         return None
     if not 0 < seconds < float("inf"):
         return None
-    return seconds - min(0.2 * seconds, 0.5)
+    return seconds - min(0.2 * seconds, offset)
 
 
 def accepts_gzip(header: str | None) -> bool:
-    """Whether an Accept-Encoding header admits gzip."""
+    """Whether an Accept-Encoding header admits gzip, and does not like the bare text better."""
+    weights = _codings(header)
+    gzip = weights.get("gzip", weights.get("x-gzip", weights.get("*", 0.0)))
+    return gzip > 0 and gzip >= weights.get("identity", 0.0)
+
+
+def _codings(header: str | None) -> dict[str, float]:
+    """Weight of each content coding that is named; one that cannot be read counts as refused."""
+    weights: dict[str, float] = {}
     for item in (header or "").lower().split(","):
-        coding, _, parameters = item.partition(";")
-        if coding.strip() in {"gzip", "x-gzip"}:
-            name, _, weight = parameters.replace(" ", "").partition("=")
-            if name != "q":
-                return True
-            try:
-                return float(weight) > 0
-            except ValueError:
-                return False
-    return False
+        coding, *parameters = (part.strip() for part in item.split(";"))
+        pairs = dict(part.replace(" ", "").split("=", 1) for part in parameters if "=" in part)
+        if coding:
+            weights.setdefault(coding, _weight(pairs.get("q", "1")))
+    return weights
+
+
+def _weight(text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        return 0.0
+    return weight if 0.0 <= weight <= 1.0 else 0.0
 
 
 def _shortened(name: str) -> str:

@@ -104,7 +104,7 @@ def memory_rows(read: Read, group: Group) -> list[Row]:
         stat = _table(read, folder, "memory.stat")
         limit = _number(read, folder, "memory.max")
         names = (b"anon", b"file", b"pgmajfault")
-        events = dict(_table(read, folder, "memory.events"))  # type: ignore[arg-type]
+        events = dict(_table(read, folder, "memory.events"))
     values = (
         (table.MEMORY, (), memory_used(read, group)),
         (table.MEMORY_ANONYMOUS, (), stat.get(names[0])),

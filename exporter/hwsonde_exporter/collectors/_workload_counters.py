@@ -44,7 +44,7 @@ class Continued:
             life.last = {}
         past, last = life.past, life.last
 
-        def value(key: Hashable, present: int) -> int:
+        def steady(key: Hashable, present: int) -> int:
             before = last.get(key, 0)
             if present < before:
                 if present >= before // 2:
@@ -54,7 +54,7 @@ class Continued:
             last[key] = present
             return past.get(key, 0) + present
 
-        return value
+        return steady
 
 
 class Gathered:
@@ -91,11 +91,11 @@ class Rest:
 
     def __init__(self) -> None:
         self._whole: int | None = None
-        self._parts: dict[Hashable, int] = {}
+        self._parts: dict[str, int] = {}
         self._rest = 0
         self._given = 0
 
-    def update(self, whole: int, parts: Mapping[Hashable, int]) -> int:
+    def update(self, whole: int, parts: Mapping[str, int]) -> int:
         """Take the present values of the whole and of the named parts; give the rest, which never falls."""
         if self._whole is None:
             self._rest = whole - sum(parts.values())

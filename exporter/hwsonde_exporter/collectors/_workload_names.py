@@ -182,7 +182,7 @@ def _machine(parts: Sequence[str]) -> Identity | None:
 def _unit(parts: Sequence[str]) -> Identity | None:
     last = parts[-1]
     user = _USER_SLICE.fullmatch(last)
-    if user is not None and parts[-2:-1] == ["user.slice"]:
+    if user is not None and len(parts) > 1 and parts[-2] == "user.slice":
         # All of a user's sessions together: each has a number that nobody knows, and ends with a connection.
         return Identity(f"systemd:{last}", "systemd", Rank.USER, name=last, uid=user.group(1))
     if _UNIT.fullmatch(last) and "user.slice" not in parts and not last.startswith(("libpod-conmon-", "crio-conmon-")):
