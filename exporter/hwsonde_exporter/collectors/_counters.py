@@ -41,9 +41,15 @@ class SteadySum:
     When a CPU goes offline its counters vanish from the sum of its package; a plain sum would fall, and ``rate()`` would
     see a restart. Here the sum only ever grows by what each part has grown. A part that first appears later adds nothing
     until its next reading, because what it counted before was not counted here.
+
+    Parameters
+    ----------
+    modulus
+        What the parts are counted by, if they only ever fall because they wrap; 0 if one that falls was restarted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, modulus: int = 0) -> None:
+        self._modulus = modulus
         self._last: dict[Hashable, int] = {}
         self._total: int | None = None
 
@@ -53,9 +59,12 @@ class SteadySum:
             self._total = sum(parts.values())
         else:
             for key, value in parts.items():
-                # A part that restarted has counted at least its present value since.
                 last = self._last.get(key, value)
-                self._total += value - last if value >= last else value
+                if value >= last:
+                    self._total += value - last
+                else:
+                    # A part that restarted has counted at least its present value since.
+                    self._total += (value - last) % self._modulus if self._modulus else value
         for key, value in parts.items():
             self._last[key] = value
         return self._total

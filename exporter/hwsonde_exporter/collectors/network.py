@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
 from hwsonde_exporter import parsing
+from hwsonde_exporter.collectors._counters import SteadySum
 from hwsonde_exporter.collectors._files import link_name, read_net, sys_number, sys_text
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
@@ -85,20 +87,37 @@ CARRIER_CHANGES = _counter(
     labels=("device",),
     source="/sys/class/net/DEV/carrier_changes",
 )
+_SOFTNET = "/proc/1/net/softnet_stat"
 SOFTNET_PACKETS = _counter(
     name="hwsonde_network_softnet_packets_total",
     help="Packets the network softirq handled.",
-    source="/proc/1/net/softnet_stat column 1, summed over CPUs",
+    source=f"{_SOFTNET} column 1, summed over CPUs",
 )
 SOFTNET_DROPPED = _counter(
     name="hwsonde_network_softnet_dropped_packets_total",
     help="Packets dropped because the backlog queue was full.",
-    source="/proc/1/net/softnet_stat column 2, summed over CPUs",
+    source=f"{_SOFTNET} column 2, summed over CPUs",
 )
 SOFTNET_SQUEEZES = _counter(
     name="hwsonde_network_softnet_squeezes_total",
     help="Times the network softirq ran out of budget or time with work left.",
-    source="/proc/1/net/softnet_stat column 3, summed over CPUs",
+    source=f"{_SOFTNET} column 3, summed over CPUs",
+)
+SOFTNET_STEERING = _counter(
+    name="hwsonde_network_softnet_steering_interrupts_total",
+    help="Interrupts by which one CPU asked another to handle packets (receive packet steering).",
+    source=f"{_SOFTNET} column 10, summed over CPUs",
+)
+SOFTNET_FLOW_LIMITED = _counter(
+    name="hwsonde_network_softnet_flow_limited_packets_total",
+    help="Packets dropped because their flow had more than its share of a CPU's backlog queue.",
+    source=f"{_SOFTNET} column 11, summed over CPUs",
+)
+SOFTNET_BACKLOG = _gauge(
+    name="hwsonde_network_softnet_backlog_packets",
+    help="Packets that wait in the backlog queues of all CPUs.",
+    labels=(),
+    source=f"{_SOFTNET} column 12, summed over CPUs; Linux 5.10 or later",
 )
 BYTES_SAMPLED = Quantity(
     _summary(
@@ -116,6 +135,17 @@ PACKETS_SAMPLED = Quantity(
     ),
     reference=0.0,
     cumulative=True,
+)
+
+# Three columns have always been there; each is 32 bits wide.
+_SOFTNET_LINE = re.compile(rb"[0-9a-fA-F]{1,8}(?: [0-9a-fA-F]{1,8}){2,63}")
+_SOFTNET_BITS = 32
+_SOFTNET_COUNTERS = (
+    (0, SOFTNET_PACKETS),
+    (1, SOFTNET_DROPPED),
+    (2, SOFTNET_SQUEEZES),
+    (9, SOFTNET_STEERING),
+    (10, SOFTNET_FLOW_LIMITED),
 )
 
 # Columns of net/dev behind the colon.
@@ -147,19 +177,19 @@ def parse_net_dev(data: bytes) -> dict[bytes, list[bytes]]:
     return devices
 
 
-def parse_softnet(data: bytes) -> tuple[int, int, int] | None:
-    """Parse net/softnet_stat, hexadecimal, one line a CPU: packets, dropped, squeezes over all CPUs."""
-    sums = [0, 0, 0]
-    rows = parsing.lines(data)
-    for row in rows:
-        values = [parsing.hexadecimal(token) for token in row.split()[:3]]
-        if len(values) < 3:
-            return None
-        for column, value in enumerate(values):
-            if value is None:
-                return None
-            sums[column] += value
-    return (sums[0], sums[1], sums[2]) if rows else None
+def parse_softnet(data: bytes) -> dict[int, list[int]]:
+    """Parse net/softnet_stat, hexadecimal, one line a CPU that is online: its columns by the number of the CPU.
+
+    Before Linux 5.10 there is no such number (column 13); then the lines are numbered from -1 downwards, since those of CPUs
+    that are offline are missing. Lines that are not understood are left out.
+    """
+    rows: dict[int, list[int]] = {}
+    for place, line in enumerate(parsing.lines(data)):
+        if _SOFTNET_LINE.fullmatch(line) is None:
+            continue
+        columns = [int(token, 16) for token in line.split()]
+        rows.setdefault(columns[12] if len(columns) > 12 else -1 - place, columns)
+    return rows
 
 
 @register
@@ -170,7 +200,7 @@ class NetworkCollector:
     help: ClassVar[str] = "Network devices: traffic, errors, link state, softirq"
     metrics: ClassVar[tuple[Metric, ...]] = (
         BYTES, PACKETS, ERRORS, DROPPED, OVERRUNS, FRAME_ERRORS, CARRIER_ERRORS, MULTICAST, MISSED, UP, CARRIER_CHANGES,
-        SOFTNET_PACKETS, SOFTNET_DROPPED, SOFTNET_SQUEEZES,
+        SOFTNET_PACKETS, SOFTNET_DROPPED, SOFTNET_SQUEEZES, SOFTNET_STEERING, SOFTNET_FLOW_LIMITED, SOFTNET_BACKLOG,
     )  # fmt: skip
     quantities: ClassVar[tuple[Quantity, ...]] = (BYTES_SAMPLED, PACKETS_SAMPLED)
     period: ClassVar[float | None] = None
@@ -180,6 +210,8 @@ class NetworkCollector:
         self.host = host
         self._sys = str(host.paths.sys("class/net"))
         self._names: dict[bytes, str] = {}
+        # The counters wrap within minutes on a busy CPU, and vanish with one that goes offline.
+        self._softnet = {metric: SteadySum(1 << _SOFTNET_BITS) for _, metric in _SOFTNET_COUNTERS}
 
     def probe(self) -> None:
         """Every Linux host has a network; what cannot be read shows at the first collection."""
@@ -196,14 +228,7 @@ class NetworkCollector:
                 value = parsing.number(columns[column]) if column < len(columns) else None
                 if value is not None:
                     samples.append(Sample(metric, (label, *direction), value))
-        try:
-            softnet = parse_softnet(read_net(self.host, "softnet_stat"))
-        except ReadError:
-            softnet = None
-        if softnet is not None:
-            metrics = (SOFTNET_PACKETS, SOFTNET_DROPPED, SOFTNET_SQUEEZES)
-            samples += [Sample(metric, (), value) for metric, value in zip(metrics, softnet, strict=True)]
-        return samples
+        return samples + self._softnet_samples()
 
     def observe(self) -> Sequence[tuple[Quantity, tuple[str, ...], float]]:
         """Give bytes and packets so far of each device that has carried any."""
@@ -221,6 +246,24 @@ class NetworkCollector:
                 if value is not None:
                     observed.append((quantity, (label, direction), value))
         return observed
+
+    def _softnet_samples(self) -> list[Sample]:
+        try:
+            rows = parse_softnet(read_net(self.host, "softnet_stat"))
+        except ReadError:
+            return []
+        samples = []
+        for column, metric in _SOFTNET_COUNTERS:
+            parts = {cpu: columns[column] for cpu, columns in rows.items() if column < len(columns)}
+            if not parts:
+                continue
+            # Lines without a number may be those of another CPU the next time.
+            total = self._softnet[metric].update(parts) if min(parts) >= 0 else sum(parts.values())
+            samples.append(Sample(metric, (), total))
+        waiting = [columns[11] for columns in rows.values() if len(columns) > 12]
+        if waiting:
+            samples.append(Sample(SOFTNET_BACKLOG, (), sum(waiting)))
+        return samples
 
     def _devices(self, data: bytes) -> Mapping[str, list[bytes]]:
         devices: dict[str, list[bytes]] = {}

@@ -27,11 +27,48 @@ def test_parse_net_dev_takes_a_name_that_touches_its_number() -> None:
     assert parse_net_dev(HEAD + b"eth0:123 4\n  a:1: 5 6\nodd\n") == {b"eth0": [b"123", b"4"], b"a:1": [b"5", b"6"]}
 
 
-def test_parse_softnet_is_hexadecimal_and_all_or_nothing() -> None:
-    assert parse_softnet(b"00000010 00000002 0000000a 0\n000000ff 00000000 00000001 0\n") == (271, 2, 11)
-    assert parse_softnet(b"00000010 00000002 0000000a 0\nxx 0 0\n") is None
-    assert parse_softnet(b"00000010 00000002\n") is None
-    assert parse_softnet(b"") is None
+ZEROS = b" 0" * 6
+
+
+def test_parse_softnet_is_hexadecimal_and_goes_by_the_number_of_the_cpu() -> None:
+    line = b"00000010 00000002 0000000a" + ZEROS + b" 00000007 00000001 00000003"
+    assert parse_softnet(line + b" 0000001f\n")[31][:3] == [16, 2, 10]
+    assert parse_softnet(line + b"\n" + line + b"\n").keys() == {-1, -2}
+    assert parse_softnet(b"00000010 00000002 0000000a\nxx 0 0\n-1 2 3\n0 0\n1 2 3") == {-1: [16, 2, 10]}
+    assert parse_softnet(b"") == {}
+
+
+def softnet(*rows: tuple[int, int]) -> dict[str, bytes]:
+    """Files of a host whose CPUs (number, packets) count."""
+    lines = [b"%08x 0 0%b 7 1 3 %08x\n" % (packets, ZEROS, cpu) for cpu, packets in rows]
+    return {"/proc/1/net/dev": HEAD, "/proc/1/net/softnet_stat": b"".join(lines)}
+
+
+def test_softnet_goes_on_when_a_counter_wraps_or_a_cpu_goes_offline() -> None:
+    host, reader = memory_host(softnet((0, 2**32 - 5), (1, 100)))
+    collector = NetworkCollector(host)
+    name = "hwsonde_network_softnet_packets_total"
+    first = values(list(collector.collect()))
+    assert first[(name,)] == 2**32 + 95
+    assert first[("hwsonde_network_softnet_steering_interrupts_total",)] == 14
+    assert first[("hwsonde_network_softnet_flow_limited_packets_total",)] == 2
+    assert first[("hwsonde_network_softnet_backlog_packets",)] == 6
+    reader.contents |= softnet((0, 3), (1, 101))
+    assert values(list(collector.collect()))[(name,)] == 2**32 + 104
+    reader.contents |= softnet((0, 4))
+    assert values(list(collector.collect()))[(name,)] == 2**32 + 105
+    reader.contents |= softnet((0, 4), (1, 102))
+    assert values(list(collector.collect()))[(name,)] == 2**32 + 106
+
+
+def test_softnet_of_an_old_kernel_is_summed() -> None:
+    host, reader = memory_host({"/proc/1/net/dev": HEAD, "/proc/1/net/softnet_stat": b"00000005 1 0\n00000006 0 0\n"})
+    collector = NetworkCollector(host)
+    answer = values(list(collector.collect()))
+    assert answer[("hwsonde_network_softnet_packets_total",)] == 11
+    assert ("hwsonde_network_softnet_backlog_packets",) not in answer
+    reader.contents["/proc/1/net/softnet_stat"] = b"00000007 0 0\n"
+    assert values(list(collector.collect()))[("hwsonde_network_softnet_packets_total",)] == 7
 
 
 @pytest.mark.parametrize(
