@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 from hwsonde_exporter.errors import ReadError
+from hwsonde_exporter.metric import Sample
 
 _CHUNK = 1 << 16
 MAX_FILE_BYTES = 16 << 20
@@ -162,9 +164,15 @@ def _close(slot: _Slot) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a collector is given: the paths, the reader that keeps files open, what to leave out, and names for peers."""
+    """What a collector is given: the paths, the reader that keeps files open, what to leave out, and names for peers.
+
+    ``textfiles`` is the directory in which other programs leave metrics, if there is one. ``mesh`` gives what the mesh probe
+    has found, or None where it has nothing to do; it is None itself where there is none.
+    """
 
     paths: Paths = field(default_factory=Paths)
     files: FileReader = field(default_factory=FileReader)
     ignored: Ignored = field(default_factory=Ignored)
     remote_groups: tuple[RemoteGroup, ...] = ()
+    textfiles: Path | None = None
+    mesh: Callable[[], Sequence[Sample] | None] | None = None
