@@ -13,6 +13,8 @@ from hwsonde_exporter.errors import ConfigError
 from hwsonde_exporter.exporter import ExporterSettings
 from hwsonde_exporter.host import Ignored, Paths
 from hwsonde_exporter.options import DEFAULT_SERIES_LIMIT, Option, options
+from hwsonde_exporter.privacy import Level, Privacy
+from hwsonde_exporter.privacy_key import read_host_key
 from hwsonde_exporter.registry import Collector
 from hwsonde_exporter.runner import RunnerSettings
 from hwsonde_exporter.selection import Selection
@@ -40,6 +42,8 @@ class Settings:
         Where the host's kernel files are.
     ignored
         What of the host is left out.
+    textfiles
+        Directory in which other programs leave metrics; None for none.
     exporter
         Collectors and sampler.
     log_level, log_format
@@ -54,6 +58,7 @@ class Settings:
     timeout_offset: float
     paths: Paths
     ignored: Ignored
+    textfiles: Path | None
     exporter: ExporterSettings
     log_level: str
     log_format: str
@@ -179,6 +184,7 @@ def _settings(values: Mapping[str, Any], kinds: Mapping[str, type[Collector]], *
         limits.pop("", DEFAULT_SERIES_LIMIT),
         limits,
         Selection(values["metrics.allow"], values["metrics.deny"]),
+        _privacy(values),
     )
     return Settings(
         listen=values["web.listen-address"],
@@ -187,11 +193,18 @@ def _settings(values: Mapping[str, Any], kinds: Mapping[str, type[Collector]], *
         timeout_offset=values["web.timeout-offset"],
         paths=Paths(values["path.procfs"], values["path.sysfs"], values["path.rootfs"]),
         ignored=Ignored(values["collector.network.ignored-devices"], values["collector.filesystem.ignored-mounts"]),
+        textfiles=values["collector.textfile.directory"],
         exporter=ExporterSettings(runner, values["sampler.hertz"]),
         log_level=values["log.level"],
         log_format=values["log.format"],
         once=once,
     )
+
+
+def _privacy(values: Mapping[str, Any]) -> Privacy:
+    level = Level(values["privacy"])
+    key = read_host_key(values["path.rootfs"], values["path.procfs"]) if level is Level.STRICT else b""
+    return Privacy(level, key)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 from hwsonde_exporter.cell import Clocks
@@ -20,10 +21,14 @@ from hwsonde_exporter.state import State
 
 @dataclass(frozen=True, slots=True)
 class ExporterSettings:
-    """What may be configured while the exporter runs: see `RunnerSettings`; ``hertz`` is the sampler's rate, 0 for none."""
+    """What may be configured while the exporter runs: see `RunnerSettings`; ``hertz`` is the sampler's rate, 0 for none.
+
+    ``mesh`` is for the mesh probe, which runs where the collector ``network_probe`` does.
+    """
 
     runner: RunnerSettings
     hertz: float = 10.0
+    mesh: MeshSettings = MeshSettings()
 
 
 class Exporter:
@@ -41,6 +46,8 @@ class Exporter:
         Where time comes from.
     ignored
         What of the host is left out.
+    textfiles
+        Directory in which other programs leave metrics.
     """
 
     def __init__(
@@ -50,13 +57,16 @@ class Exporter:
         settings: ExporterSettings,
         clocks: Clocks,
         ignored: Ignored | None = None,
+        textfiles: Path | None = None,
     ) -> None:
         self._kinds = dict(kinds)
         self._paths = paths
         self._ignored = ignored or Ignored()
+        self._textfiles = textfiles
         self._clocks = clocks
         self._started = clocks.wall()
         self._settings = settings
+        self._mesh = Mesh()
         self._runner = Runner(kinds, self._new_host, settings.runner, clocks)
         self._sampler = Sampler(
             self._fast_sources(settings),
@@ -64,6 +74,7 @@ class Exporter:
             clocks.monotonic,
             self._runner.usable,
             selection=settings.runner.selection,
+            privacy=settings.runner.privacy,
         )
         self._lock = threading.Lock()
         self._answered = self._refused = 0
@@ -86,6 +97,7 @@ class Exporter:
 
     def start(self) -> None:
         """Start sampling and the background collectors; returns when the first readings are in or have timed out."""
+        self._mesh.configure(_mesh(self._settings))
         # The sampler asks the probes' findings, so these come first.
         self._runner.start()
         self._sampler.start()
@@ -96,6 +108,7 @@ class Exporter:
         self.ready = False
         self._sampler.stop()
         self._runner.stop()
+        self._mesh.stop()
 
     def settle(self, timeout: float) -> None:
         """Wait until each background collector has run once, for ``timeout`` seconds at most."""
@@ -105,8 +118,10 @@ class Exporter:
         """Take over new settings and probe every collector again."""
         if settings != self._settings:
             self._settings = settings
+            self._mesh.configure(_mesh(settings))
             self._runner.configure(settings.runner)
-            self._sampler.configure(self._fast_sources(settings), settings.hertz, settings.runner.selection)
+            rules = settings.runner.selection, settings.runner.privacy
+            self._sampler.configure(self._fast_sources(settings), settings.hertz, *rules)
         self._runner.probe_again()
 
     def scrape(self, names: Collection[str] | None = None, timeout: float | None = None) -> list[Block]:
@@ -159,7 +174,7 @@ class Exporter:
         return block
 
     def _new_host(self) -> Host:
-        return Host(self._paths, ignored=self._ignored)
+        return Host(self._paths, ignored=self._ignored, textfiles=self._textfiles)
 
     def _fast_sources(self, settings: ExporterSettings) -> dict[str, tuple[type[FastSource], Callable[[], FastSource]]]:
         found = {}

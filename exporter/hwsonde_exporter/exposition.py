@@ -18,7 +18,8 @@ from math import isfinite, isnan
 from operator import itemgetter
 from typing import cast
 
-from hwsonde_exporter.metric import Kind, Metric, Sample
+from hwsonde_exporter.metric import Foreign, Kind, Metric, Sample
+from hwsonde_exporter.privacy import SHOW, Privacy
 from hwsonde_exporter.selection import EVERYTHING, Selection
 
 Labels = tuple[str, ...]
@@ -57,7 +58,9 @@ class Shape:
     Attributes
     ----------
     metrics, labels, suffixes
-        n entries each, in the order in which the samples came.
+        n entries each, in the order in which the samples came; labels as they were given.
+    shown
+        Label values that are published: those that were given, or less where they are personal.
     size
         Number of series that are printed: n less those that are dropped.
     dropped
@@ -69,6 +72,7 @@ class Shape:
     metrics: tuple[Metric, ...]
     labels: tuple[Labels, ...]
     suffixes: tuple[str, ...]
+    shown: Sequence[Labels]
     size: int
     dropped: Mapping[str, int]
     _order: tuple[int, ...] = field(repr=False)
@@ -110,7 +114,7 @@ class Block:
         """The samples that are printed, in that order."""
         shape = self.shape
         return [
-            Sample(shape.metrics[place], shape.labels[place], self.values[place], shape.suffixes[place])
+            Sample(shape.metrics[place], shape.shown[place], self.values[place], shape.suffixes[place])
             for place in shape.places
         ]
 
@@ -123,6 +127,7 @@ def compile_shape(
     declared: Collection[Metric] | None = None,
     limit: int | None = None,
     selection: Selection = EVERYTHING,
+    privacy: Privacy = SHOW,
 ) -> Shape:
     """Make the shape of samples with these identities (n each).
 
@@ -136,9 +141,12 @@ def compile_shape(
         Greatest number of series that may be printed; None for no limit.
     selection
         Which metrics are published; the others are passed over and not counted as dropped.
+    privacy
+        What becomes of personal labels. Every label that is published comes through here.
     """
+    shown = privacy.labels(metrics, labels)
     hidden = {metric for metric in set(metrics) if selection.hides(metric)} if selection != EVERYTHING else set()
-    order, dropped = _order(metrics, labels, suffixes, declared, limit, hidden)
+    order, dropped = _order(metrics, shown, suffixes, declared, limit, hidden)
     select: Callable[[Values], Values] | None
     if order == list(range(len(metrics))):
         select = None
@@ -149,11 +157,12 @@ def compile_shape(
         def select(values: Values) -> Values:
             return tuple(values[place] for place in order)
 
-    chosen = [(metrics[place], labels[place], suffixes[place]) for place in order]
+    chosen = [(metrics[place], shown[place], suffixes[place]) for place in order]
     return Shape(
         tuple(metrics),
         tuple(labels),
         tuple(suffixes),
+        shown,
         len(order),
         dropped,
         tuple(order),
@@ -162,13 +171,18 @@ def compile_shape(
     )
 
 
-def block_of(samples: Sequence[Sample], known: Shape | None = None, selection: Selection = EVERYTHING) -> Block:
-    """Block of samples that are known to be sound; ``known``, made with the same selection, is used again where it fits."""
+def block_of(
+    samples: Sequence[Sample],
+    known: Shape | None = None,
+    selection: Selection = EVERYTHING,
+    privacy: Privacy = SHOW,
+) -> Block:
+    """Block of samples that are known to be sound; ``known``, made by the same rules, is used again where it fits."""
     if not samples:
         return Block(known if known is not None and not known.metrics else compile_shape((), (), ()), ())
     metrics, labels, values, suffixes = zip(*samples, strict=True)
     if known is None or not known.matches(metrics, labels, suffixes):
-        known = compile_shape(metrics, labels, suffixes, selection=selection)
+        known = compile_shape(metrics, labels, suffixes, selection=selection, privacy=privacy)
     return Block(known, values)
 
 
@@ -220,13 +234,14 @@ def _order(
 ) -> tuple[list[int], dict[str, int]]:
     """Places of the samples to print, families together in order of first appearance, and what is dropped."""
     families: dict[str, list[int]] = {}
-    seen: set[tuple[str, str, Labels]] = set()
+    seen: set[tuple[str, str, Labels, Labels]] = set()
     dropped: Counter[str] = Counter()
     for place, (metric, values, suffix) in enumerate(zip(metrics, labels, suffixes, strict=True)):
         if hidden and metric in hidden:
             continue
-        key = (metric.name, suffix, values)
-        if not _sound(metric, values, suffix) or (declared is not None and metric not in declared):
+        key = (metric.name, suffix, metric.labels, values)
+        foreign = isinstance(metric, Foreign)
+        if not _sound(metric, values, suffix) or (declared is not None and not foreign and metric not in declared):
             dropped["undeclared"] += 1
         elif key in seen:
             dropped["duplicate"] += 1
@@ -238,7 +253,7 @@ def _order(
     order: list[int] = []
     for places in families.values():
         metric = metrics[places[0]]
-        if metric.kind in {Kind.SUMMARY, Kind.HISTOGRAM}:
+        if metric.kind in {Kind.SUMMARY, Kind.HISTOGRAM} and not isinstance(metric, Foreign):
             chosen = _points(metric, places, labels, suffixes)
             if len(chosen) < len(places):
                 dropped["incomplete"] += len(places) - len(chosen)
@@ -272,7 +287,7 @@ def _sound(metric: Metric, values: Labels, suffix: str) -> bool:
         suffix in metric.suffixes
         and len(values) == len(metric.label_names(suffix))
         and all(isinstance(value, str) for value in values)
-        and (suffix != "_bucket" or values[-1] in metric.bounds)
+        and (suffix != "_bucket" or isinstance(metric, Foreign) or values[-1] in metric.bounds)
     )
 
 
@@ -291,8 +306,12 @@ def _header(metric: Metric, form: Format) -> str:
     if form is Format.TEXT:
         text = metric.help.translate(_HELP_ESCAPES["text"])
         return f"# HELP {metric.name} {text}\n# TYPE {metric.name} {metric.kind}\n"
-    family = metric.name.removesuffix("_total") if metric.kind is Kind.COUNTER else metric.name
-    lines = f"# HELP {family} {metric.help.translate(_HELP_ESCAPES['openmetrics'])}\n# TYPE {family} {metric.kind}\n"
+    kind = metric.kind.value
+    # OpenMetrics calls a type that is not known so, and knows no counter without its ending: others' may lack it.
+    if metric.kind is Kind.UNTYPED or (metric.kind is Kind.COUNTER and not metric.name.endswith("_total")):
+        kind = "unknown"
+    family = metric.name.removesuffix("_total") if kind == Kind.COUNTER else metric.name
+    lines = f"# HELP {family} {metric.help.translate(_HELP_ESCAPES['openmetrics'])}\n# TYPE {family} {kind}\n"
     # A unit may only be declared where the name ends in it.
     if metric.unit and family.endswith(f"_{metric.unit}"):
         lines += f"# UNIT {family} {metric.unit}\n"

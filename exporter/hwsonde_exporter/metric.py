@@ -10,6 +10,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 _NAME = re.compile(r"hwsonde_[a-z0-9]+(_[a-z0-9]+)*\Z")
+# Every name of ours begins so, and no other does.
+OUR_PREFIX = "hwsonde_"
+_FOREIGN_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*\Z", re.ASCII)
+_FOREIGN_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z", re.ASCII)
 _LABEL = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*\Z")
 # job, instance, cluster and node are the scraper's to set: a metric of ours with one of them would be moved to another host.
 _FORBIDDEN_LABELS = frozenset({"job", "instance", "cluster", "node", "le", "quantile"})
@@ -22,6 +26,7 @@ class Kind(StrEnum):
     GAUGE = "gauge"
     SUMMARY = "summary"  # cumulative moments: _sum and _count, without quantiles
     HISTOGRAM = "histogram"  # cumulative moments and tails: _bucket with le, _sum and _count
+    UNTYPED = "untyped"  # never ours: see `Foreign`
 
 
 _SUFFIXES: dict[Kind, tuple[str, ...]] = {
@@ -73,6 +78,8 @@ class Metric:
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):
             raise ValueError(f"metric name {self.name!r}: lower case words joined by _, beginning with hwsonde_")
+        if self.kind is Kind.UNTYPED:
+            raise ValueError(f"metric {self.name!r}: ours have a type")
         if (self.kind is Kind.COUNTER) != self.name.endswith("_total"):
             raise ValueError(f"metric {self.name!r}: _total belongs to counters, and to all of them")
         for label in self.labels:
@@ -101,6 +108,34 @@ class Metric:
     def label_names(self, suffix: str) -> tuple[str, ...]:
         """Names of the labels of a sample with this suffix."""
         return (*self.labels, "le") if suffix == "_bucket" else self.labels
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign(Metric):
+    """Series of a metric family that somebody else named and described, which we only pass on (see the textfile collector).
+
+    It may have any name that the text format allows except one like ours, and may be told of in no table. A family whose
+    series differ in their labels is made of several of these, one for each set of label names. ``le`` and ``quantile`` are
+    labels like any other, and the samples are printed as they come.
+    """
+
+    def __post_init__(self) -> None:
+        if not _FOREIGN_NAME.match(self.name) or self.name.startswith(OUR_PREFIX):
+            raise ValueError(f"metric name {self.name!r}: letters, digits, _ and :, not beginning with {OUR_PREFIX}")
+        for label in self.labels:
+            if not _FOREIGN_LABEL.match(label) or label.startswith("__"):
+                raise ValueError(f"metric {self.name!r}: label name {label!r} is not allowed")
+        if len(set(self.labels)) != len(self.labels):
+            raise ValueError(f"metric {self.name!r}: a label comes twice")
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """What its samples may append to the name."""
+        return "", "_bucket", "_sum", "_count"
+
+    def label_names(self, suffix: str) -> tuple[str, ...]:  # noqa: ARG002  (the same for all)
+        """Names of the labels of each sample."""
+        return self.labels
 
 
 @lru_cache(maxsize=64)

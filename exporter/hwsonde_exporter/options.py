@@ -6,11 +6,14 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
 from hwsonde_exporter import logs
-from hwsonde_exporter.host import IGNORED_DEVICES, IGNORED_MOUNTS
+from hwsonde_exporter.host import IGNORED_DEVICES, IGNORED_MOUNTS, RemoteGroup
+from hwsonde_exporter.mesh.sender import Peer
+from hwsonde_exporter.privacy import Level
 from hwsonde_exporter.registry import Collector
 
 DEFAULT_PORT = 9880
@@ -18,6 +21,7 @@ DEFAULT_SERIES_LIMIT = max(2000, 16 * (os.cpu_count() or 1))
 _TRUE, _FALSE = frozenset({"true", "yes", "on"}), frozenset({"false", "no", "off"})
 _MAX_HERTZ = 100.0
 _MAX_NAME = 253  # of a host, in the domain name system
+_LABEL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,48 @@ def options(kinds: Mapping[str, type[Collector]]) -> dict[str, Option]:
             "mount points that are left out: a regular expression of the whole path (default: those of containers, users' sessions "
             "and pseudo filesystems)",
         ),
+        Option(
+            "collector.network_latency.groups",
+            _remote_group,
+            (),
+            "name for remote addresses, NAME=PREFIX such as rack-a=10.1.0.0/16; may be repeated, also with the same name; the longest prefix "
+            "decides, and addresses in none are called private or public (default none)",
+            many=True,
+        ),
+        Option(
+            "collector.network_probe.peers",
+            _peer,
+            (),
+            "host to probe, NAME=HOST:PORT; may be repeated; the name is what labels show (default none)",
+            many=True,
+        ),
+        Option(
+            "collector.network_probe.listen-address",
+            _port_address,
+            None,
+            "UDP address at which probes of other hosts are answered, HOST:PORT, [IPV6]:PORT or :PORT; everybody who reaches it gets answers, "
+            "at most 50 a second and no longer than the question (default none: no probe is answered)",
+        ),
+        Option(
+            "collector.network_probe.interval",
+            _number(0.1, 60.0),
+            1.0,
+            "seconds between two probes of one peer (default 1)",
+        ),
+        Option(
+            "collector.textfile.directory",
+            _absolute,
+            None,
+            "directory whose *.prom files are published with our own metrics; it and they must not be writable by everybody, and be owned "
+            "by root or the user of this program (default none)",
+        ),
+        Option(
+            "privacy",
+            _choice(*Level),
+            Level.STANDARD,
+            "standard shows what the collectors' own options allow; strict removes user names, process names and serial numbers from all "
+            "labels, and replaces names of hosts, exports, mount points, pods and devices' UUIDs by pseudonyms (default standard)",
+        ),
         Option("sampler.hertz", _rate, 10.0, "ticks a second of the fast sampler, 0 switches it off (default 10)"),
         Option("log.level", _choice(*logs.LEVELS), "info", f"one of {', '.join(logs.LEVELS)} (default info)"),
         Option("log.format", _choice(*logs.FORMATS), "logfmt", f"one of {', '.join(logs.FORMATS)} (default logfmt)"),
@@ -157,6 +203,46 @@ def parse_address(text: str) -> tuple[str, int]:
     if any(character.isspace() or character in "/[]@" for character in host) or not _is_name(host):
         raise ValueError(allowed)
     return host, int(port)
+
+
+def _port_address(text: str) -> tuple[str, int]:
+    host, port = parse_address(text)
+    if port == 0:
+        raise ValueError("HOST:PORT, [IPV6]:PORT or :PORT, port 1 to 65535")
+    return host, port
+
+
+def _named(text: str, allowed: str) -> tuple[str, str]:
+    """Name and value of ``NAME=VALUE``; a name that is an address would show in labels what is kept out of them."""
+    name, equals, value = text.strip().partition("=")
+    if not equals or not _LABEL_NAME.fullmatch(name):
+        raise ValueError(allowed)
+    try:
+        ip_address(name)
+    except ValueError:
+        return name, value
+    raise ValueError(allowed)
+
+
+def _remote_group(text: str) -> RemoteGroup:
+    allowed = "NAME=PREFIX such as rack-a=10.1.0.0/16; a name has letters, digits, _, - and ., and is no address; host bits are 0"
+    name, prefix = _named(text, allowed)
+    try:
+        return name, ip_network(prefix)
+    except ValueError:
+        raise ValueError(allowed) from None
+
+
+def _peer(text: str) -> Peer:
+    allowed = "NAME=HOST:PORT or NAME=[IPV6]:PORT, port 1 to 65535; a name has letters, digits, _, - and ., and is no address"
+    name, address = _named(text, allowed)
+    try:
+        host, port = _port_address(address)
+    except ValueError:
+        raise ValueError(allowed) from None
+    if not host:
+        raise ValueError(allowed)
+    return Peer(name, host, port)
 
 
 def _is_name(host: str) -> bool:
@@ -245,6 +331,12 @@ def _folder(text: str) -> Path:
     if not text or "\0" in text or not path.is_dir():
         raise ValueError("a folder that exists")
     return path
+
+
+def _absolute(text: str) -> Path:
+    if not text.startswith("/") or "\0" in text:
+        raise ValueError("the path of a directory, from the root")
+    return Path(text)
 
 
 def _file(text: str) -> Path:

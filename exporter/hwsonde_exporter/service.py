@@ -39,7 +39,9 @@ _CLOCKS = Clocks(time.monotonic, time.time)
 
 def print_once(settings: Settings, kinds: Mapping[str, type[Collector]], write: Callable[[bytes], object]) -> int:
     """Give one exposition to ``write``, without the sampler's moments: they need time."""
-    exporter = Exporter(kinds, settings.paths, replace(settings.exporter, hertz=0.0), _CLOCKS, settings.ignored)
+    exporter = Exporter(
+        kinds, settings.paths, replace(settings.exporter, hertz=0.0), _CLOCKS, settings.ignored, settings.textfiles
+    )
     exporter.start()
     exporter.settle(_BACKGROUND_SECONDS)
     write(render(exporter.scrape()))
@@ -74,7 +76,7 @@ def serve(settings: Settings, kinds: Mapping[str, type[Collector]], reload: Call
     notifier = Notifier(os.environ)
     inherited = inherited_sockets(os.environ)
     keeper, refusals = Keeper(settings.web_config), Refusals()
-    exporter = Exporter(kinds, settings.paths, settings.exporter, _CLOCKS, settings.ignored)
+    exporter = Exporter(kinds, settings.paths, settings.exporter, _CLOCKS, settings.ignored, settings.textfiles)
     exporter.protection_success = lambda: keeper.success
     if settings.web_config is not None:
         exporter.turned_away = lambda: refusals.counts
@@ -159,10 +161,11 @@ def _reload(exporter: Exporter, settings: Settings, reload: Callable[[], Setting
         timeout_offset=settings.timeout_offset,
         paths=settings.paths,
         ignored=settings.ignored,
+        textfiles=settings.textfiles,
     )
     if kept != fresh:
         _LOG.warning(
-            "web.* but for the file of web.config.file, path.* and what is ignored take effect with a restart only"
+            "web.* but for the file of web.config.file, path.*, what is ignored and the textfile directory take effect with a restart only"
         )
     logs.set_up(fresh.log_level, fresh.log_format)
     exporter.configure(fresh.exporter)
