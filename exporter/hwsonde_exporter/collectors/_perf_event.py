@@ -198,11 +198,12 @@ class Group:
         Whether it counts no longer: its CPU went offline, which ends an event for good even if the CPU comes back.
     """
 
-    __slots__ = ("_counted", "_descriptors", "_kernel", "_latest", "_shared", "_size", "events", "lost")
+    __slots__ = ("_counted", "_descriptors", "_kernel", "_latest", "_read", "_shared", "_size", "events", "lost")
 
     def __init__(self, kernel: Kernel, events: Sequence[Event], descriptors: Sequence[int]) -> None:
         self.events = tuple(events)
         self.lost = False
+        self._read = False
         self._kernel = kernel
         self._descriptors = list(descriptors)
         self._size = _HEADER.size + 8 * len(self.events)
@@ -230,10 +231,11 @@ class Group:
             reading = parse_group(self._kernel.read(self._descriptors[0], self._size), len(self.events))
         except (OSError, IndexError):
             reading = None
-        # The time enabled of an event that its CPU took along stands still.
-        if reading is None or reading.enabled <= self._latest.enabled:
+        # The time enabled of an event that its CPU took along stands still; that of a new one may not have begun.
+        if reading is None or (self._read and reading.enabled <= self._latest.enabled):
             self.lost = True
             return None
+        self._read = True
         growth = grown(self._counted, reading)
         self._latest = reading
         if growth is not None:
