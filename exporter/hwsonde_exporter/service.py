@@ -21,6 +21,7 @@ from hwsonde_exporter.config import Settings
 from hwsonde_exporter.errors import ConfigError
 from hwsonde_exporter.exporter import Exporter
 from hwsonde_exporter.exposition import render
+from hwsonde_exporter.mesh.service import MeshSettings
 from hwsonde_exporter.registry import Collector
 from hwsonde_exporter.systemd import Inherited, Notifier, inherited_sockets
 
@@ -37,10 +38,21 @@ _BACKGROUND_SECONDS = 10.0
 _CLOCKS = Clocks(time.monotonic, time.time)
 
 
+def make_exporter(settings: Settings, kinds: Mapping[str, type[Collector]], *, sampled: bool = True) -> Exporter:
+    """Exporter with these settings, not started; without the sampler's moments, which need time, if not ``sampled``."""
+    chosen = settings.exporter if sampled else replace(settings.exporter, hertz=0.0)
+    return Exporter(kinds, settings.paths, chosen, _CLOCKS, settings.ignored, settings.textfiles)
+
+
 def print_once(settings: Settings, kinds: Mapping[str, type[Collector]], write: Callable[[bytes], object]) -> int:
     """Give one exposition to ``write``, without the sampler's moments: they need time."""
     exporter = Exporter(
-        kinds, settings.paths, replace(settings.exporter, hertz=0.0), _CLOCKS, settings.ignored, settings.textfiles
+        kinds,
+        settings.paths,
+        replace(settings.exporter, hertz=0.0, mesh=MeshSettings()),
+        _CLOCKS,
+        settings.ignored,
+        settings.textfiles,
     )
     exporter.start()
     exporter.settle(_BACKGROUND_SECONDS)
@@ -76,7 +88,7 @@ def serve(settings: Settings, kinds: Mapping[str, type[Collector]], reload: Call
     notifier = Notifier(os.environ)
     inherited = inherited_sockets(os.environ)
     keeper, refusals = Keeper(settings.web_config), Refusals()
-    exporter = Exporter(kinds, settings.paths, settings.exporter, _CLOCKS, settings.ignored, settings.textfiles)
+    exporter = make_exporter(settings, kinds)
     exporter.protection_success = lambda: keeper.success
     if settings.web_config is not None:
         exporter.turned_away = lambda: refusals.counts
