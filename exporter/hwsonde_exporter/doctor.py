@@ -113,7 +113,7 @@ def main(arguments: Sequence[str]) -> int:
     settings, given = load_with(arguments, kinds, command)
     # Everything that collectors would log is in the report.
     logs.set_up("error", settings.log_format)
-    exporter = make_exporter(settings, kinds, sampled=False)
+    exporter = make_exporter(settings, kinds, lasting=False)
     exporter.start()
     exporter.settle(_SETTLE_SECONDS)
     report = examine(exporter.states(), settings)
@@ -149,10 +149,8 @@ def examine(states: Iterable[State], settings: Settings) -> Report:
 def judge(state: State) -> Finding:
     """What is said of a collector in this state."""
     if not state.available:
-        if state.reason == Reason.DISABLED:
-            verdict = Verdict.OFF
-        else:
-            verdict = Verdict.BLOCKED if state.reason in _BLOCKING else Verdict.ABSENT
+        verdict = Verdict.BLOCKED if state.reason in _BLOCKING else Verdict.ABSENT
+        verdict = Verdict.OFF if state.reason == Reason.DISABLED else verdict
         return Finding(state.name, verdict, reason=state.reason, text=state.detail)
     if state.hanging is not None:
         return Finding(

@@ -38,22 +38,15 @@ _BACKGROUND_SECONDS = 10.0
 _CLOCKS = Clocks(time.monotonic, time.time)
 
 
-def make_exporter(settings: Settings, kinds: Mapping[str, type[Collector]], *, sampled: bool = True) -> Exporter:
-    """Exporter with these settings, not started; without the sampler's moments, which need time, if not ``sampled``."""
-    chosen = settings.exporter if sampled else replace(settings.exporter, hertz=0.0)
+def make_exporter(settings: Settings, kinds: Mapping[str, type[Collector]], *, lasting: bool = True) -> Exporter:
+    """Exporter with these settings, not started; if it is not ``lasting``, without sampler and mesh probe, which need time."""
+    chosen = settings.exporter if lasting else replace(settings.exporter, hertz=0.0, mesh=MeshSettings())
     return Exporter(kinds, settings.paths, chosen, _CLOCKS, settings.ignored, settings.textfiles)
 
 
 def print_once(settings: Settings, kinds: Mapping[str, type[Collector]], write: Callable[[bytes], object]) -> int:
     """Give one exposition to ``write``, without the sampler's moments: they need time."""
-    exporter = Exporter(
-        kinds,
-        settings.paths,
-        replace(settings.exporter, hertz=0.0, mesh=MeshSettings()),
-        _CLOCKS,
-        settings.ignored,
-        settings.textfiles,
-    )
+    exporter = make_exporter(settings, kinds, lasting=False)
     exporter.start()
     exporter.settle(_BACKGROUND_SECONDS)
     write(render(exporter.scrape()))
