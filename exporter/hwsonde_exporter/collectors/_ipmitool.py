@@ -64,7 +64,8 @@ class Ipmitool:
                 Reason.NO_HARDWARE,
                 f"no ACPI power meter and no {self._devices[0]}; load ipmi_devintf if the board has a management controller",
             )
-        if not os.access(device, os.R_OK | os.W_OK):
+        # As the effective user, or rights given by capability would not count.
+        if not os.access(device, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
             raise Unavailable(
                 Reason.NO_PERMISSION,
                 f"{device} may not be used; run as root or let the exporter's group read and write it",

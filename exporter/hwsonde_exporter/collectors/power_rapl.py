@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from hwsonde_exporter import parsing
-from hwsonde_exporter.collectors._powercap import Unwrapped, Zone, zones
+from hwsonde_exporter.collectors._powercap import Unwrapped, Zone, hidden, zones
 from hwsonde_exporter.errors import ReadError, Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -55,6 +55,11 @@ class PowerRaplCollector:
     def probe(self) -> None:
         """Find the zones; raise `Unavailable` where there are none or none may be read."""
         self._zones = zones(self.host)
+        if not self._zones and hidden(self.host):
+            raise Unavailable(
+                Reason.NO_PERMISSION,
+                "the container hides /sys/class/powercap; mount the host's /sys and name it with --path.sysfs",
+            )
         if not self._zones:
             raise Unavailable(
                 Reason.NO_KERNEL_SUPPORT,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from hwsonde_exporter.collectors._files import entries, sys_number, sys_text
-from hwsonde_exporter.collectors._powercap import Zone, zones
+from hwsonde_exporter.collectors._powercap import Zone, hidden, zones
 from hwsonde_exporter.errors import Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -51,6 +51,11 @@ class PowerRaplLimitCollector:
                 if match:
                     title = sys_text(self.host, f"{zone.path}/constraint_{match[1]}_name") or f"constraint_{match[1]}"
                     self._constraints.append((zone, f"{zone.path}/{file}", title))
+        if not self._constraints and hidden(self.host):
+            raise Unavailable(
+                Reason.NO_PERMISSION,
+                "the container hides /sys/class/powercap; mount the host's /sys and name it with --path.sysfs",
+            )
         if not self._constraints:
             raise Unavailable(
                 Reason.NO_KERNEL_SUPPORT,

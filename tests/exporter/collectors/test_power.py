@@ -172,6 +172,14 @@ def test_root_only_counters_are_told(tmp_path: Path) -> None:
         collector.collect()
 
 
+@pytest.mark.parametrize("kind", [PowerRaplCollector, PowerRaplLimitCollector])
+def test_zones_that_a_container_hides_are_told(kind: type, tmp_path: Path) -> None:
+    files = {f"{CAP}/intel-rapl:0": "-> ../../devices/virtual/powercap/intel-rapl/intel-rapl:0"}
+    with pytest.raises(Unavailable, match="--path.sysfs") as caught:
+        kind(tree_host(tmp_path, files)).probe()
+    assert caught.value.reason is Reason.NO_PERMISSION
+
+
 def test_counters_that_fail_otherwise_are_told(tmp_path: Path) -> None:
     files = INTEL | zone("intel-rapl:0", "package-0")
     host = tree_host(tmp_path, files)
@@ -435,7 +443,7 @@ def test_what_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(Unavailable, match="not installed") as caught:
         Ipmitool([device], "no-such-ipmitool").check()
     assert caught.value.reason is Reason.MISSING_TOOL
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(os, "access", lambda path, mode, **options: False)
     with pytest.raises(Unavailable, match="may not be used") as caught:
         Ipmitool([device], "sh").check()
     assert caught.value.reason is Reason.NO_PERMISSION
