@@ -12,6 +12,7 @@ from hwsonde_exporter import __version__
 from hwsonde_exporter.errors import ConfigError
 from hwsonde_exporter.exporter import ExporterSettings
 from hwsonde_exporter.host import Ignored, Paths
+from hwsonde_exporter.mesh.service import MOST_PEERS, MeshSettings
 from hwsonde_exporter.options import DEFAULT_SERIES_LIMIT, Option, options
 from hwsonde_exporter.privacy import Level, Privacy
 from hwsonde_exporter.privacy_key import read_host_key
@@ -194,7 +195,9 @@ def _settings(values: Mapping[str, Any], kinds: Mapping[str, type[Collector]], *
         paths=Paths(values["path.procfs"], values["path.sysfs"], values["path.rootfs"]),
         ignored=Ignored(values["collector.network.ignored-devices"], values["collector.filesystem.ignored-mounts"]),
         textfiles=values["collector.textfile.directory"],
-        exporter=ExporterSettings(runner, values["sampler.hertz"]),
+        exporter=ExporterSettings(
+            runner, values["sampler.hertz"], _mesh(values), values["collector.network_latency.groups"]
+        ),
         log_level=values["log.level"],
         log_format=values["log.format"],
         once=once,
@@ -205,6 +208,20 @@ def _privacy(values: Mapping[str, Any]) -> Privacy:
     level = Level(values["privacy"])
     key = read_host_key(values["path.rootfs"], values["path.procfs"]) if level is Level.STRICT else b""
     return Privacy(level, key)
+
+
+def _mesh(values: Mapping[str, Any]) -> MeshSettings:
+    key = "collector.network_probe.peers"
+    peers = values[key]
+    names = [peer.name for peer in peers]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(f"{key}: {twice[0]!r} is not allowed twice; allowed: each name once")
+    if len(peers) > MOST_PEERS:
+        raise ConfigError(f"{key}: {len(peers)} are not allowed; allowed: at most {MOST_PEERS}")
+    return MeshSettings(
+        peers, values["collector.network_probe.listen-address"], values["collector.network_probe.interval"]
+    )
 
 
 class _Parser(argparse.ArgumentParser):

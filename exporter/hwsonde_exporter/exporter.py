@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 from hwsonde_exporter.cell import Clocks
+from hwsonde_exporter.collectors.network_probe import NetworkProbeCollector
 from hwsonde_exporter.exposition import Block, Shape, block_of
-from hwsonde_exporter.host import Host, Ignored, Paths
+from hwsonde_exporter.host import Host, Ignored, Paths, RemoteGroup
+from hwsonde_exporter.mesh.service import Mesh, MeshSettings
 from hwsonde_exporter.registry import Collector, FastSource
 from hwsonde_exporter.runner import Runner, RunnerSettings
 from hwsonde_exporter.sampler import Sampler
@@ -23,12 +25,15 @@ from hwsonde_exporter.state import State
 class ExporterSettings:
     """What may be configured while the exporter runs: see `RunnerSettings`; ``hertz`` is the sampler's rate, 0 for none.
 
-    ``mesh`` is for the mesh probe, which runs where the collector ``network_probe`` does.
+    ``mesh`` is for the mesh probe, which runs where the collector ``network_probe`` does; ``remote_groups`` are names for the
+    addresses of other hosts.
     """
 
     runner: RunnerSettings
     hertz: float = 10.0
-    mesh: MeshSettings = MeshSettings()
+    mesh: MeshSettings = field(default_factory=MeshSettings)
+    remote_groups: tuple[RemoteGroup, ...] = ()
+    workloads: WorkloadOptions = WorkloadOptions()
 
 
 class Exporter:
@@ -174,7 +179,14 @@ class Exporter:
         return block
 
     def _new_host(self) -> Host:
-        return Host(self._paths, ignored=self._ignored, textfiles=self._textfiles)
+        return Host(
+            self._paths,
+            ignored=self._ignored,
+            remote_groups=lambda: self._settings.remote_groups,
+            textfiles=self._textfiles,
+            mesh=self._mesh.samples,
+            workloads=lambda: self._settings.workloads,
+        )
 
     def _fast_sources(self, settings: ExporterSettings) -> dict[str, tuple[type[FastSource], Callable[[], FastSource]]]:
         found = {}
@@ -186,3 +198,7 @@ class Exporter:
 
     def _observer_maker(self, kind: type[Collector]) -> Callable[[], FastSource]:
         return lambda: cast("FastSource", kind(self._new_host()))
+
+
+def _mesh(settings: ExporterSettings) -> MeshSettings:
+    return settings.mesh if NetworkProbeCollector.name in settings.runner.enabled else MeshSettings()

@@ -164,15 +164,17 @@ def _close(slot: _Slot) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a collector is given: the paths, the reader that keeps files open, what to leave out, and names for peers.
+    """What a collector is given: the paths, the reader that keeps files open, and what to leave out.
 
-    ``textfiles`` is the directory in which other programs leave metrics, if there is one. ``mesh`` gives what the mesh probe
-    has found, or None where it has nothing to do; it is None itself where there is none.
+    ``remote_groups`` gives the present names for addresses of other hosts. ``textfiles`` is the directory in which other
+    programs leave metrics, if there is one. ``mesh`` gives what the mesh probe has found, or None where it has nothing to do;
+    it is None itself where there is none.
     """
 
     paths: Paths = field(default_factory=Paths)
     files: FileReader = field(default_factory=FileReader)
     ignored: Ignored = field(default_factory=Ignored)
-    remote_groups: tuple[RemoteGroup, ...] = ()
+    remote_groups: Callable[[], tuple[RemoteGroup, ...]] = tuple
     textfiles: Path | None = None
     mesh: Callable[[], Sequence[Sample] | None] | None = None
+    workloads: Callable[[], WorkloadOptions] = WorkloadOptions

@@ -234,7 +234,9 @@ def _remote_group(text: str) -> RemoteGroup:
 
 
 def _peer(text: str) -> Peer:
-    allowed = "NAME=HOST:PORT or NAME=[IPV6]:PORT, port 1 to 65535; a name has letters, digits, _, - and ., and is no address"
+    allowed = (
+        "NAME=HOST:PORT or NAME=[IPV6]:PORT, port 1 to 65535; a name has letters, digits, _, - and ., and is no address"
+    )
     name, address = _named(text, allowed)
     try:
         host, port = _port_address(address)

@@ -26,7 +26,7 @@ from hwsonde_exporter.collectors._inet_diag import (
 from hwsonde_exporter.collectors._netlink import SOCK_DIAG, Dump, dumper
 from hwsonde_exporter.errors import ReadError, Reason, Unavailable
 from hwsonde_exporter.histogram import CumulativeMoments, deviation_metric
-from hwsonde_exporter.host import Host
+from hwsonde_exporter.host import Host, RemoteGroup
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.registry import register
 
@@ -173,7 +173,8 @@ class NetworkLatencyCollector:
         self.host = host
         self._dump = dump or dumper(host.paths.procfs)
         self._clock = clock
-        self._groups = Groups(host.remote_groups)
+        self._named: tuple[RemoteGroup, ...] = ()
+        self._groups = Groups()
         self._devices: Devices | None = None
         self._age = 0
         self._ledger = Ledger()
@@ -216,7 +217,11 @@ class NetworkLatencyCollector:
             self._places.clear()  # they lead to the pairs
 
     def _refresh(self) -> None:
-        """Ask for devices and addresses now and then; the addresses of a host hardly ever change."""
+        """Ask for devices and addresses now and then: the addresses of a host hardly ever change."""
+        named = self.host.remote_groups()
+        if named != self._named:
+            self._named, self._groups = named, Groups(named)
+            self._places.clear()
         self._age += 1
         if self._devices is None or self._age > _DEVICES_AGE:
             devices = read_devices(self._dump)

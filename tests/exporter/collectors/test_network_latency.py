@@ -255,7 +255,7 @@ def test_what_an_older_kernel_does_not_tell_is_absent() -> None:
 
 
 def test_groups_are_configured_and_no_address_is_ever_shown() -> None:
-    host = Host(remote_groups=(("rack-a", ipaddress.ip_network("10.0.0.8/30")),))
+    host = Host(remote_groups=lambda: (("rack-a", ipaddress.ip_network("10.0.0.8/30")),))
     (found,) = looks(
         [one(1), one(2, remote="10.0.0.77"), one(3, remote="8.8.8.8"), one(4, local="10.0.0.250")], host=host
     )
@@ -266,10 +266,24 @@ def test_groups_are_configured_and_no_address_is_ever_shown() -> None:
     assert not any(label.count(".") == 3 or label.count(":") > 1 for key in found for label in key)
 
 
+def test_groups_may_be_named_anew_while_connections_last() -> None:
+    names = iter(
+        [(), (("rack-a", ipaddress.ip_network("10.0.0.0/8")),), (("rack-b", ipaddress.ip_network("10.0.0.0/8")),)]
+    )
+    host = Host(remote_groups=lambda: next(names))
+    found = looks([one(data_segs_out=5)], [one(data_segs_out=7)], [one(data_segs_out=10)], host=host)
+    segments = [
+        look.get(("flow_segments_total", "eth0", group))
+        for look, group in zip(found, ("private", "rack-a", "rack-b"), strict=True)
+    ]
+    assert segments == [0, 2, 3]
+    assert found[-1]["flows", "eth0", "private"] == 0
+
+
 def test_pairs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network_latency, "MAX_PAIRS", 2)
     groups = tuple((f"rack-{n}", ipaddress.ip_network(f"10.{n}.0.0/16")) for n in range(1, 6))
-    (found,) = looks([one(n, remote=f"10.{n}.0.1") for n in range(1, 6)], host=Host(remote_groups=groups))
+    (found,) = looks([one(n, remote=f"10.{n}.0.1") for n in range(1, 6)], host=Host(remote_groups=lambda: groups))
     assert {key: value for key, value in found.items() if key[0] == "flows"} == {
         ("flows", "eth0", "rack-1"): 1,
         ("flows", "eth0", "rack-2"): 1,
