@@ -175,7 +175,7 @@ def test_root_only_counters_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [PowerRaplCollector, PowerRaplLimitCollector])
 def test_zones_that_a_container_hides_are_told(kind: type, tmp_path: Path) -> None:
     files = {f"{CAP}/intel-rapl:0": "-> ../../devices/virtual/powercap/intel-rapl/intel-rapl:0"}
-    with pytest.raises(Unavailable, match="--path.sysfs") as caught:
+    with pytest.raises(Unavailable, match=r"--path\.sysfs") as caught:
         kind(tree_host(tmp_path, files)).probe()
     assert caught.value.reason is Reason.NO_PERMISSION
 
