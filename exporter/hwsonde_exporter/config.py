@@ -19,6 +19,7 @@ from hwsonde_exporter.privacy_key import read_host_key
 from hwsonde_exporter.registry import Collector
 from hwsonde_exporter.runner import RunnerSettings
 from hwsonde_exporter.selection import Selection
+from hwsonde_exporter.workload_options import WorkloadOptions
 from hwsonde_exporter.yaml_file import compose, entries, read_bytes, shortened
 
 if TYPE_CHECKING:
@@ -196,7 +197,11 @@ def _settings(values: Mapping[str, Any], kinds: Mapping[str, type[Collector]], *
         ignored=Ignored(values["collector.network.ignored-devices"], values["collector.filesystem.ignored-mounts"]),
         textfiles=values["collector.textfile.directory"],
         exporter=ExporterSettings(
-            runner, values["sampler.hertz"], _mesh(values), values["collector.network_latency.groups"]
+            runner,
+            values["sampler.hertz"],
+            _mesh(values),
+            values["collector.network_latency.groups"],
+            _workloads(values),
         ),
         log_level=values["log.level"],
         log_format=values["log.format"],
@@ -208,6 +213,16 @@ def _privacy(values: Mapping[str, Any]) -> Privacy:
     level = Level(values["privacy"])
     key = read_host_key(values["path.rootfs"], values["path.procfs"]) if level is Level.STRICT else b""
     return Privacy(level, key)
+
+
+def _workloads(values: Mapping[str, Any]) -> WorkloadOptions:
+    return WorkloadOptions(
+        values["collector.workload.limit"],
+        values["collector.workload.minimum-cpu-seconds"],
+        values["collector.workload.minimum-memory-bytes"],
+        values["collector.workload.tasks"],
+        values["collector.workload.user-names"],
+    )
 
 
 def _mesh(values: Mapping[str, Any]) -> MeshSettings:

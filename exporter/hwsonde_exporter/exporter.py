@@ -19,6 +19,7 @@ from hwsonde_exporter.sampler import Sampler
 from hwsonde_exporter.selection import Selection
 from hwsonde_exporter.self_metrics import NAME, ScrapeCounts, own_samples, read_process
 from hwsonde_exporter.state import State
+from hwsonde_exporter.workload_options import WorkloadOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +27,14 @@ class ExporterSettings:
     """What may be configured while the exporter runs: see `RunnerSettings`; ``hertz`` is the sampler's rate, 0 for none.
 
     ``mesh`` is for the mesh probe, which runs where the collector ``network_probe`` does; ``remote_groups`` are names for the
-    addresses of other hosts.
+    addresses of other hosts, ``workloads`` the bounds on workloads.
     """
 
     runner: RunnerSettings
     hertz: float = 10.0
     mesh: MeshSettings = field(default_factory=MeshSettings)
     remote_groups: tuple[RemoteGroup, ...] = ()
-    workloads: WorkloadOptions = WorkloadOptions()
+    workloads: WorkloadOptions = field(default_factory=WorkloadOptions)
 
 
 class Exporter:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.metric import Sample
+from hwsonde_exporter.workload_options import WorkloadOptions
 
 _CHUNK = 1 << 16
 MAX_FILE_BYTES = 16 << 20
@@ -168,7 +169,7 @@ class Host:
 
     ``remote_groups`` gives the present names for addresses of other hosts. ``textfiles`` is the directory in which other
     programs leave metrics, if there is one. ``mesh`` gives what the mesh probe has found, or None where it has nothing to do;
-    it is None itself where there is none.
+    it is None itself where there is none. ``workloads`` gives the present bounds on workloads.
     """
 
     paths: Paths = field(default_factory=Paths)

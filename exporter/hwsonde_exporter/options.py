@@ -15,6 +15,7 @@ from hwsonde_exporter.host import IGNORED_DEVICES, IGNORED_MOUNTS, RemoteGroup
 from hwsonde_exporter.mesh.sender import Peer
 from hwsonde_exporter.privacy import Level
 from hwsonde_exporter.registry import Collector
+from hwsonde_exporter.workload_options import WorkloadOptions
 
 DEFAULT_PORT = 9880
 DEFAULT_SERIES_LIMIT = max(2000, 16 * (os.cpu_count() or 1))
@@ -172,6 +173,38 @@ def options(kinds: Mapping[str, type[Collector]]) -> dict[str, Option]:
             None,
             "directory whose *.prom files are published with our own metrics; it and they must not be writable by everybody, and be owned "
             "by root or the user of this program (default none)",
+        ),
+        Option(
+            "collector.workload.limit",
+            _integer(1, 1000),
+            WorkloadOptions().limit,
+            "greatest number of workloads with series of their own, up to 40 each; more need a higher collector.series-limit (default 48)",
+        ),
+        Option(
+            "collector.workload.minimum-cpu-seconds",
+            _number(0.0, 1e9),
+            WorkloadOptions().minimum_cpu_seconds,
+            "CPU seconds that a user, a service or a plain control group must have used to be a workload; jobs and containers always are "
+            "(default 60)",
+        ),
+        Option(
+            "collector.workload.minimum-memory-bytes",
+            _integer(0, 1 << 39),
+            WorkloadOptions().minimum_memory_bytes,
+            "memory that makes it a workload as well (default 268435456)",
+        ),
+        Option(
+            "collector.workload.tasks",
+            _integer(0, 100_000),
+            WorkloadOptions().tasks,
+            "threads of workloads whose state is looked at in a scrape, shared among them; about 10 us each; 0 for none (default 512)",
+        ),
+        Option(
+            "collector.workload.user-names",
+            parse_switch,
+            default=False,
+            help="show the names of users in the label user of hwsonde_workload_info (default off)",
+            switch=True,
         ),
         Option(
             "privacy",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hwsonde_exporter.collectors._cgroup_files import Read, memory_used, usage
 from hwsonde_exporter.collectors._cgroups import Forest, Group
 from hwsonde_exporter.collectors._workload_names import Identity, Rank, identify
-from hwsonde_exporter.collectors._workload_options import WorkloadOptions
+from hwsonde_exporter.workload_options import WorkloadOptions
 
 # A pod's sandbox process only sleeps: it used less than this, and less memory, in all its life.
 _IDLE_CPU_MICROSECONDS = 1_000_000

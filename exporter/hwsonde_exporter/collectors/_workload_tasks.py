@@ -83,7 +83,7 @@ class TaskReader:
     def __init__(self, read: Read, procfs: str, budget: int, ticks: int) -> None:
         self._read = read
         self._procfs = procfs
-        self._budget = budget
+        self.budget = budget
         self._ticks = ticks
         self._sums: OrderedDict[str, _Sums] = OrderedDict()
         self._last_uptime: float | None = None
@@ -101,7 +101,7 @@ class TaskReader:
             threads[name] = [*processes, *sorted(found - known)]
         uptime = self._uptime()
         rows = {}
-        given = shares([len(numbers) for numbers in threads.values()], self._budget)
+        given = shares([len(numbers) for numbers in threads.values()], self.budget)
         for (name, numbers), share in zip(threads.items(), given, strict=True):
             rows[name] = self._rows_of(name, numbers[:share])
             rows[name].append((table.TASKS_UNREAD, (), len(numbers) - share, 1))

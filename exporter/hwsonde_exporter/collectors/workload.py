@@ -22,7 +22,6 @@ from hwsonde_exporter.collectors._cgroups import UNIFIED, Forest, Group, Hierarc
 from hwsonde_exporter.collectors._files import entries
 from hwsonde_exporter.collectors._workload_counters import Continued
 from hwsonde_exporter.collectors._workload_network import NamespaceReader
-from hwsonde_exporter.collectors._workload_options import WorkloadOptions
 from hwsonde_exporter.collectors._workload_others import Others
 from hwsonde_exporter.collectors._workload_pods import PodNames, parse_passwd, read_pod_names
 from hwsonde_exporter.collectors._workload_select import Entity, Selection, choose, find_entities, outermost
@@ -31,6 +30,7 @@ from hwsonde_exporter.errors import ReadError, Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.registry import register
+from hwsonde_exporter.workload_options import WorkloadOptions
 
 # Looking for new cgroups takes at most a fiftieth of the time, and happens when something changed or after half a minute.
 _WALK_SHARE = 50
@@ -66,7 +66,8 @@ class WorkloadCollector:
         self, host: Host, *, options: WorkloadOptions | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.host = host
-        self.options = options or WorkloadOptions.of(getattr(host, "options", {}))
+        self._given = options
+        self.options = options or host.workloads()
         self._clock = clock
         self._ticks = os.sysconf("SC_CLK_TCK")
         procfs = str(host.paths.procfs)
@@ -86,6 +87,8 @@ class WorkloadCollector:
 
     def probe(self) -> None:
         """Find the trees of cgroups; raise `Unavailable` where there are none."""
+        self.options = self._given or self.host.workloads()
+        self._tasks.budget = self.options.tasks
         self._trees = find_hierarchies(self.host)
         self._stacked = {}
         self._mark = None

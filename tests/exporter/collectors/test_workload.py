@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hwsonde_exporter.collectors._cgroups import MAX_DEPTH, Hierarchy, find_hierarchies, walk
-from hwsonde_exporter.collectors._workload_options import WorkloadOptions
+from hwsonde_exporter.workload_options import WorkloadOptions
 from hwsonde_exporter.collectors._workload_pods import read_pod_names
 from hwsonde_exporter.collectors.workload import WorkloadCollector
 from hwsonde_exporter.errors import CollectorError, Reason, Unavailable

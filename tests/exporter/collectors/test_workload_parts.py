@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hwsonde_exporter.collectors._cgroup_files import parse_blkio, parse_cpu_max, parse_io_stat
 from hwsonde_exporter.collectors._cgroups import Forest, Group
 from hwsonde_exporter.collectors._workload_counters import Continued, Gathered, Rest
-from hwsonde_exporter.collectors._workload_options import WorkloadOptions
+from hwsonde_exporter.workload_options import WorkloadOptions
 from hwsonde_exporter.collectors._workload_others import NAMED, Others
 from hwsonde_exporter.collectors._workload_pods import parse_passwd
 from hwsonde_exporter.collectors._workload_select import Entity, choose, find_entities, outermost

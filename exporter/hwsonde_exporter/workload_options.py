@@ -1,10 +1,8 @@
-"""What may be configured about workloads, and its defaults."""
+"""What may be configured of workloads, and its defaults."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +27,3 @@ class WorkloadOptions:
     minimum_memory_bytes: int = 256 << 20
     tasks: int = 512
     user_names: bool = False
-
-    @staticmethod
-    def of(options: Mapping[str, Any]) -> WorkloadOptions:
-        """Take what is given under ``collector.workload.*``, and the defaults for the rest."""
-        default = WorkloadOptions()
-        return WorkloadOptions(
-            limit=options.get("collector.workload.limit", default.limit),
-            minimum_cpu_seconds=options.get("collector.workload.minimum-cpu-seconds", default.minimum_cpu_seconds),
-            minimum_memory_bytes=options.get("collector.workload.minimum-memory-bytes", default.minimum_memory_bytes),
-            tasks=options.get("collector.workload.tasks", default.tasks),
-            user_names=options.get("collector.workload.user-names", default.user_names),
-        )
