@@ -14,6 +14,7 @@ from hwsonde_exporter.errors import CollectorError, Unavailable
 from hwsonde_exporter.exposition import Block
 from hwsonde_exporter.guard import Guard
 from hwsonde_exporter.lanes import Job
+from hwsonde_exporter.privacy import SHOW, Privacy
 from hwsonde_exporter.registry import Collector
 from hwsonde_exporter.selection import EVERYTHING, Selection
 from hwsonde_exporter.snapshot import COALESCE_SECONDS, Snapshot
@@ -51,6 +52,8 @@ class Cell:
         Where time comes from.
     selection
         Which metrics are published.
+    privacy
+        What becomes of personal labels.
     """
 
     def __init__(
@@ -60,10 +63,11 @@ class Cell:
         limit: int,
         clocks: Clocks,
         selection: Selection = EVERYTHING,
+        privacy: Privacy = SHOW,
     ) -> None:
         self.name = kind.name
         self.period = kind.period
-        self.guard = Guard(kind.metrics, limit, selection)
+        self.guard = Guard(kind.metrics, limit, selection, privacy)
         self._make = make
         self._clocks = clocks
         self._collector: Collector | None = None

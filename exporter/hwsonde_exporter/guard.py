@@ -9,6 +9,7 @@ from numbers import Real
 
 from hwsonde_exporter.exposition import Block, Shape, compile_shape
 from hwsonde_exporter.metric import Metric, Sample
+from hwsonde_exporter.privacy import SHOW, Privacy
 from hwsonde_exporter.selection import EVERYTHING, Selection
 
 _PLAIN_NUMBERS = frozenset({int, float})
@@ -29,14 +30,23 @@ class Guard:
         Greatest number of series.
     selection
         Which metrics are published.
+    privacy
+        What becomes of personal labels.
     """
 
-    def __init__(self, metrics: Collection[Metric], limit: int, selection: Selection = EVERYTHING) -> None:
+    def __init__(
+        self,
+        metrics: Collection[Metric],
+        limit: int,
+        selection: Selection = EVERYTHING,
+        privacy: Privacy = SHOW,
+    ) -> None:
         self.limit = limit
         self.selection = selection
+        self.privacy = privacy
         self._metrics = frozenset(metrics)
         self._shape: Shape | None = None
-        self._shaped_by = (limit, selection)
+        self._shaped_by = (limit, selection, privacy)
 
     def block(self, answer: Iterable[Sample]) -> tuple[Block, Mapping[str, int]]:
         """Block of what may be published, and the number of samples that may not, by reason.
@@ -55,10 +65,16 @@ class Guard:
                 return Block(compile_shape((), (), ()), ()), {"value": refused}
             metrics, labels, values, suffixes = zip(*samples, strict=True)
         shape = self._shape
-        rules = (self.limit, self.selection)
+        rules = (self.limit, self.selection, self.privacy)
         if shape is None or self._shaped_by != rules or not shape.matches(metrics, labels, suffixes):
             shape = compile_shape(
-                metrics, labels, suffixes, declared=self._metrics, limit=self.limit, selection=self.selection
+                metrics,
+                labels,
+                suffixes,
+                declared=self._metrics,
+                limit=self.limit,
+                selection=self.selection,
+                privacy=self.privacy,
             )
             self._shape, self._shaped_by = shape, rules
         dropped = shape.dropped if not refused else Counter(shape.dropped) + Counter(value=refused)

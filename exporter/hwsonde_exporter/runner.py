@@ -12,6 +12,7 @@ from hwsonde_exporter.errors import Reason
 from hwsonde_exporter.exposition import Block
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.lanes import Job, Lane
+from hwsonde_exporter.privacy import SHOW, Privacy
 from hwsonde_exporter.registry import Collector
 from hwsonde_exporter.selection import EVERYTHING, Selection
 from hwsonde_exporter.state import State
@@ -36,6 +37,8 @@ class RunnerSettings:
         The same for collectors that have a limit of their own, by name.
     selection
         Which metrics are published.
+    privacy
+        What becomes of personal labels.
     """
 
     enabled: frozenset[str]
@@ -43,6 +46,7 @@ class RunnerSettings:
     series_limit: int = 2000
     series_limits: Mapping[str, int] = field(default_factory=dict)
     selection: Selection = EVERYTHING
+    privacy: Privacy = SHOW
 
     def limit(self, name: str) -> int:
         """Greatest number of series of the collector of this name."""
@@ -102,9 +106,10 @@ class Runner:
             for name in sorted(settings.enabled):
                 kind = self._kinds[name]
                 cell = self._cells.get(name) or Cell(
-                    kind, self._maker(kind), settings.limit(name), self._clocks, settings.selection
+                    kind, self._maker(kind), settings.limit(name), self._clocks, settings.selection, settings.privacy
                 )
                 cell.guard.limit, cell.guard.selection = settings.limit(name), settings.selection
+                cell.guard.privacy = settings.privacy
                 cells[name] = cell
                 if kind.period is not None and name not in self._background:
                     self._background[name] = Background(cell, kind.period, self._clocks.monotonic)

@@ -12,6 +12,7 @@ from time import sleep as _sleep
 from hwsonde_exporter.exposition import Block, Shape, block_of
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.moments import Moments
+from hwsonde_exporter.privacy import SHOW, Privacy
 from hwsonde_exporter.registry import FastSource, Quantity
 from hwsonde_exporter.selection import EVERYTHING, Selection
 
@@ -122,11 +123,12 @@ class SourceSeries:
         self._labels: tuple[tuple[str, ...], ...] = ()
         self._shape: Shape | None = None
         self._selection = EVERYTHING
+        self._privacy = SHOW
 
-    def select(self, selection: Selection) -> None:
-        """Publish only these metrics from now on."""
-        if selection != self._selection:
-            self._selection, self._shape = selection, None
+    def select(self, selection: Selection, privacy: Privacy) -> None:
+        """Publish only these metrics from now on, and only this of their labels."""
+        if (selection, privacy) != (self._selection, self._privacy):
+            self._selection, self._privacy, self._shape = selection, privacy, None
 
     def read(self, observations: Sequence[Observation], now: float) -> int:
         """Take the readings of one tick; gives the number of those that gave no observation."""
@@ -159,7 +161,7 @@ class SourceSeries:
             if extremes is not None:
                 samples.append(Sample(minimum, labels, extremes[0]))
                 samples.append(Sample(maximum, labels, extremes[1]))
-        block = block_of(samples, self._shape, self._selection)
+        block = block_of(samples, self._shape, self._selection, self._privacy)
         self._shape = block.shape
         return block
 
@@ -221,6 +223,8 @@ class Sampler:
         Waits for so many seconds.
     selection
         Which metrics are published.
+    privacy
+        What becomes of personal labels.
     """
 
     def __init__(
@@ -231,6 +235,7 @@ class Sampler:
         usable: Callable[[str], bool] = lambda _: True,
         sleep: Callable[[float], None] = _sleep,
         selection: Selection = EVERYTHING,
+        privacy: Privacy = SHOW,
     ) -> None:
         self._clock = clock
         self._usable = usable
@@ -242,13 +247,14 @@ class Sampler:
         self._running = False
         self._busy: tuple[_Source, float] | None = None
         self._ticks = self._late = self._refused = 0
-        self.configure(kinds, hertz, selection)
+        self.configure(kinds, hertz, selection, privacy)
 
     def configure(
         self,
         kinds: Mapping[str, tuple[type[FastSource], Callable[[], FastSource]]],
         hertz: float,
         selection: Selection = EVERYTHING,
+        privacy: Privacy = SHOW,
     ) -> None:
         """Take over new settings; sources that stay keep their moments."""
         with self._lock:
@@ -257,7 +263,7 @@ class Sampler:
                 for name, (kind, make) in sorted(kinds.items())
             }
             for source in self._sources.values():
-                source.series.select(selection)
+                source.series.select(selection, privacy)
             self._period = 1.0 / hertz if hertz > 0 else 0.0
             if self._running:
                 self._launch()

@@ -101,8 +101,9 @@ class EthtoolSettings:
         return f"autonegotiated {_on(negotiated)}, rx {_on(received)}, tx {_on(sent)}"
 
     def _fec(self, device: str) -> str:
-        active, configured, _ = self._numbers(device, GFECPARAM, 3)
-        return f"{_bits(configured, _FEC)} (active {_bits(active, _FEC)})"
+        # What both ends have agreed on goes with the link, and is no setting.
+        _, configured, _ = self._numbers(device, GFECPARAM, 3)
+        return _bits(configured, _FEC)
 
     def _offloads(self, device: str) -> str:
         if self._features is None:

@@ -19,7 +19,6 @@ from hwsonde_exporter.collectors._setting_rows import (
     plain,
     read_line,
     row,
-    selected,
 )
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
@@ -56,7 +55,7 @@ _COMPANIONS = (
     ("mlx5_core", "mlx5_ib"),
     ("ib_core", "ib_uverbs"),
 )
-_PARAMETERS_OF = ("ib_core", "mlx5_core", "mlx5_ib", "nvidia", "nvidia_peermem", "nvme", "nvme_core", "pcie_aspm")
+_PARAMETERS_OF = ("ib_core", "mlx5_core", "mlx5_ib", "nvidia", "nvidia_peermem", "nvme", "nvme_core")
 _MAX_PARAMETERS = 24
 # Of the many of the NVIDIA driver those that change transfers, memory and power.
 _NVIDIA_PARAMETERS = frozenset((
@@ -83,7 +82,6 @@ _KERNEL_FILES = (
     ("kernel.scheduler_autogroup", "sched_autogroup_enabled", plain),
     ("kernel.realtime_runtime_microseconds", "sched_rt_runtime_us", plain),
     ("kernel.maximum_pid", "pid_max", plain),
-    ("kernel.maximum_threads", "threads-max", plain),
 )
 
 
@@ -152,7 +150,6 @@ def _module_rows(host: Host) -> Iterator[Row]:
         for parameter in entries(folder)[:_MAX_PARAMETERS]:
             value = read_line(host, folder / parameter)
             if value is not None:
-                value = selected(value) if (name, parameter) == ("pcie_aspm", "policy") else value
                 yield row(f"module.{name}.{parameter}", _parameter_value(value))
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from hwsonde_exporter import parsing
-from hwsonde_exporter.collectors._files import entries, read_or_none
+from hwsonde_exporter.collectors._files import entries, read_or_none, sys_number
 from hwsonde_exporter.collectors._setting_rows import (
     Row,
     file_rows,
@@ -61,9 +61,11 @@ def memory_rows(host: Host) -> Iterator[Row]:
     yield from file_rows(host, sys, _MM_FILES)
     for name in entries(sys / "hugepages"):
         match = _HUGE_PAGES.match(name)
-        count = read_line(host, sys / "hugepages" / name / "nr_hugepages")
-        if match and count:
-            yield row("memory.huge_pages", count, f"{match[1]}kB")
+        count = sys_number(host, sys / "hugepages" / name / "nr_hugepages")
+        if match and count is not None:
+            # Those beyond the number that was asked for come and go with their users.
+            surplus = sys_number(host, sys / "hugepages" / name / "surplus_hugepages") or 0
+            yield row("memory.huge_pages", str(max(0, count - surplus)), f"{match[1]}kB")
     table = parsing.key_values(read_or_none(host, proc / "meminfo") or b"")
     if (swap := table.get(b"SwapTotal")) is not None:
         yield row("memory.swap", "on" if swap else "off")

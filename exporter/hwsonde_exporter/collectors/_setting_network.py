@@ -14,7 +14,7 @@ from hwsonde_exporter.collectors._dcb import AskDcb, parse_dcb
 from hwsonde_exporter.collectors._files import entries, sys_number, sys_text
 from hwsonde_exporter.collectors._netns import is_ours
 from hwsonde_exporter.collectors._setting_ethtool import EthtoolSettings
-from hwsonde_exporter.collectors._setting_rows import Row, file_rows, plain, row, switch
+from hwsonde_exporter.collectors._setting_rows import Row, file_rows, first_word, plain, row, switch
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
 
@@ -54,9 +54,9 @@ _DEVICE_FILES = (
     ("network.threaded_polling", "threaded", switch),
     ("network.virtual_functions", "device/sriov_numvfs", plain),
     ("network.ipoib_mode", "mode", plain),
-    ("network.bond_mode", "bonding/mode", plain),
-    ("network.bond_hash", "bonding/xmit_hash_policy", plain),
-    ("network.bond_lacp_rate", "bonding/lacp_rate", plain),
+    ("network.bond_mode", "bonding/mode", first_word),
+    ("network.bond_hash", "bonding/xmit_hash_policy", first_word),
+    ("network.bond_lacp_rate", "bonding/lacp_rate", first_word),
     ("network.bond_monitoring_milliseconds", "bonding/miimon", plain),
 )
 
@@ -81,6 +81,8 @@ def network_rows(host: Host, ethtool: EthtoolSettings | None, dcb: AskDcb | None
             continue
         yield from file_rows(host, folder, _DEVICE_FILES, device)
         yield from _interrupt_rows(host, folder, device)
+        if not (folder / "device").exists():
+            continue
         if ethtool is not None:
             yield from ethtool.rows(device)
         if dcb is not None:
@@ -90,6 +92,12 @@ def network_rows(host: Host, ethtool: EthtoolSettings | None, dcb: AskDcb | None
                 continue
             for name, value in parse_dcb(answer).items():
                 yield row(f"network.{name}", value, device)
+
+
+def spread(cpus: int) -> str:
+    """A number of CPUs, in ranges: where a service moves interrupts around, the exact number changes all the time."""
+    low = 1 << (cpus.bit_length() - 1)
+    return str(low) if low == 1 else f"{low}-{2 * low - 1}"
 
 
 def _is_live(host: Host) -> bool:
@@ -115,7 +123,7 @@ def _interrupt_rows(host: Host, folder: Path, device: str) -> Iterator[Row]:
         cpus.update(parsing.cpu_list(text.encode()))
     if not cpus:
         return
-    yield row("network.interrupt_cpus", str(len(cpus)), device)
+    yield row("network.interrupt_cpus", spread(len(cpus)), device)
     local = set(parsing.cpu_list(sys_text(host, folder / "device" / "local_cpulist").encode()))
     if local:
         near = len(cpus & local)

@@ -70,6 +70,11 @@ def plain(text: str) -> str:
     return text
 
 
+def first_word(text: str) -> str:
+    """The word before the number that the kernel writes behind it (``802.3ad 4``)."""
+    return text.partition(" ")[0]
+
+
 def switch(text: str) -> str:
     """``on`` or ``off`` of the many words for it; any other text as it is."""
     word = text.lower()

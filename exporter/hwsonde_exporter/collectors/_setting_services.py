@@ -27,7 +27,8 @@ _TIME_FILES = (
     ("run/ntpd.pid", "ntpd"),
     ("run/systemd/timesync/synchronized", "systemd-timesyncd"),
 )
-_WATCHED = ("irqbalance", "nvidia-fabricmanager", "nvidia-persistenced", "tuned")
+# With the module that they serve, where it is not for every host.
+_WATCHED = (("irqbalance", ""), ("nvidia-fabricmanager", "nvidia"), ("nvidia-persistenced", "nvidia"), ("tuned", ""))
 _LAUNCHERS = ("containerd", "crio", "docker", "kubelet", "pbs", "slurmd")
 _LIMITS = ((b"Max locked memory", "memlock"), (b"Max open files", "open_files"), (b"Max stack size", "stack"))
 _SERVICE = re.compile(r"([^@]+)(@.*)?\.service\Z")
@@ -47,7 +48,9 @@ def service_rows(host: Host) -> Iterator[Row]:
     if time or running:
         yield row("time.service", " ".join(time) or "none")
     if running:
-        for name in _WATCHED:
+        for name, module in _WATCHED:
+            if module and not host.paths.sys("module", module).is_dir():
+                continue
             yield row(f"service.{name}", "running" if name in running else "not running")
     for name in _LAUNCHERS:
         if running and name in running:

@@ -94,8 +94,17 @@ def options(mount: Mount) -> str:
         name, _, _ = option.partition("=")
         # Read-only or not is a row of its own.
         if name in _OPTIONS and name not in {"ro", "rw"} and len(option) <= _LONGEST_OPTION:
-            words.add(option)
+            words.add(_size(option) if name == "size" else option)
     return ",".join(sorted(words)) or "defaults"
+
+
+def _size(option: str) -> str:
+    """A size in KiB, rounded: a tmpfs may be given a part of the memory, which differs a little from host to host."""
+    kib = parsing.number(option.removeprefix("size=").removesuffix("k").encode())
+    if kib is None:
+        return option
+    mib = kib / 1024
+    return f"size={round(mib / 1024)}GiB" if mib >= 4096 else f"size={max(1, round(mib / 64)) * 64}MiB"
 
 
 def _printable(data: bytes) -> str:

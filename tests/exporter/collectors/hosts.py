@@ -19,12 +19,14 @@ from hwsonde_exporter.collectors.perf import PerfCollector
 from hwsonde_exporter.collectors.perf_extended import PerfExtendedCollector
 from hwsonde_exporter.collectors.power_host import PowerHostCollector
 from hwsonde_exporter.collectors.rdma import RdmaCollector
+from hwsonde_exporter.collectors.settings import SettingsCollector
 from hwsonde_exporter.errors import Reason, Unavailable
 from hwsonde_exporter.host import FileReader, Host, Paths
 from hwsonde_exporter.metric import Sample
 from hwsonde_exporter.registry import Collector, load_collectors
-from tests.exporter.collectors.ethtool_kernel import fixture_ethtool
+from tests.exporter.collectors import ethtool_kernel
 from tests.exporter.collectors.perf_kernel import FixtureKernel
+from tests.exporter.collectors.setting_drivers import fixture_dcb, fixture_settings
 from tests.exporter.collectors.sockets import fixture_kernel
 
 HOSTS = Path(__file__).resolve().parents[2] / "fixtures" / "hosts"
@@ -94,9 +96,21 @@ def collectors(host: Host) -> Iterator[Collector]:
             PerfCollector: partial(PerfCollector, host, kernel=FixtureKernel(host)),
             PerfExtendedCollector: partial(PerfExtendedCollector, host, kernel=FixtureKernel(host)),
             MemoryBandwidthCollector: partial(MemoryBandwidthCollector, host, kernel=FixtureKernel(host)),
-            EthtoolCollector: partial(EthtoolCollector, host, connect=lambda _: fixture_ethtool(host)),
+            EthtoolCollector: partial(
+                EthtoolCollector,
+                host,
+                connect=lambda _: ethtool_kernel.ethtool(ethtool_kernel.fixture_cards(host)),
+                dumps=lambda _: ethtool_kernel.dump(ethtool_kernel.fixture_cards(host)),
+            ),
             RdmaCollector: partial(RdmaCollector, host, resources=lambda _: RDMA_OBJECTS, timeout=30.0),
             NetworkLatencyCollector: partial(NetworkLatencyCollector, host, dump=fixture_kernel(host)),
+            SettingsCollector: partial(
+                SettingsCollector,
+                host,
+                ethtool=lambda _: fixture_settings(host),
+                dcb=lambda _: fixture_dcb(host),
+                wall=lambda: 1_763_864_000.0,
+            ),
         }.get(kind, partial(kind, host))
         collector = make()
         try:
