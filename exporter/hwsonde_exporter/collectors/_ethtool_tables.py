@@ -24,7 +24,7 @@ PAUSE_FRAMES = _counter(
     name="hwsonde_network_pause_frames_total",
     help="Link level pause frames received and sent.",
     labels=_DIRECTION,
-    source=f"{_STATISTICS} rx_pause_ctrl_phy, tx_pause_ctrl_phy (mlx5) and what others call the same",
+    source=f"{_STATISTICS} rx_pause_ctrl_phy, tx_pause_ctrl_phy (mlx5) and what others call the same, or ETHTOOL_MSG_PAUSE_GET",
 )
 PAUSE_SECONDS = _counter(
     name="hwsonde_network_pause_seconds_total",
@@ -63,7 +63,7 @@ PHY_ERRORS = _counter(
     help="Physical layer errors of a port, by kind; link_down counts the times the link was lost.",
     labels=("device", "error"),
     source=f"{_STATISTICS} rx_crc_errors_phy, rx_symbol_err_phy, rx_discards_phy, tx_discards_phy, link_down_events_phy (mlx5) and "
-    "what others call the same",
+    "what others call the same, or ETHTOOL_MSG_STATS_GET",
 )
 FEC_BLOCKS = _counter(
     name="hwsonde_network_fec_blocks_total",
@@ -77,7 +77,7 @@ FEC_BITS = _counter(
     name="hwsonde_network_fec_corrected_bits_total",
     help="Bits that forward error correction repaired; on fast links some are usual.",
     labels=("device",),
-    source=f"{_STATISTICS} rx_corrected_bits_phy (mlx5), rx_corrected_bits (bnxt_en)",
+    source=f"{_STATISTICS} rx_corrected_bits_phy (mlx5), rx_corrected_bits (bnxt_en), or ETHTOOL_MSG_FEC_GET",
 )
 DISCARDS = _counter(
     name="hwsonde_network_discards_total",
@@ -146,9 +146,12 @@ DIVISORS: dict[Metric, int] = {PAUSE_SECONDS: 1_000_000, PFC_SECONDS: 1_000_000,
 # Values beyond are no readings.
 GREATEST: dict[Metric, int] = {PCIE_STALLED: 100}
 
-Table = dict[str, tuple[Metric, tuple[str, ...]]]
+# Metric, and the values of its labels but the device.
+Series = tuple[Metric, tuple[str, ...]]
+Table = dict[str, Series]
 
-_RX, _TX = "received", "transmitted"
+RECEIVED, TRANSMITTED = "received", "transmitted"
+_RX, _TX = RECEIVED, TRANSMITTED
 
 MLX5: Table = {
     "rx_pause_ctrl_phy": (PAUSE_FRAMES, (_RX,)),

@@ -11,15 +11,17 @@ from typing import ClassVar
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._ethtool_ioctl import STRING_BYTES, Driver, Ethtool, open_ethtool, split_names
-from hwsonde_exporter.collectors._ethtool_tables import DIVISORS, DRIVERS, GREATEST, METRICS, Table
+from hwsonde_exporter.collectors._ethtool_netlink import Standard, find_family, read_standard
+from hwsonde_exporter.collectors._ethtool_tables import DIVISORS, DRIVERS, GREATEST, METRICS, Series, Table
 from hwsonde_exporter.collectors._files import read_net
+from hwsonde_exporter.collectors._netlink import Dump, dumper
 from hwsonde_exporter.collectors.network import parse_net_dev
-from hwsonde_exporter.errors import Reason, Unavailable
+from hwsonde_exporter.errors import CollectorError, Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.registry import register
 
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile("[0-9]+")
 _PRIORITIES = 8
 # A driver's negative number, or all bits set.
 _LEAST_NONSENSE = 1 << 63
@@ -33,8 +35,8 @@ INFO = Metric(
     source="ETHTOOL_GDRVINFO",
 )
 
-# Metric and label values without the device -> places of the values that make it up.
-Plan = dict[tuple[Metric, tuple[str, ...]], list[int]]
+# Places of the values that make a series up.
+Plan = dict[Series, list[int]]
 
 
 def make_plan(names: Iterable[str], table: Table) -> Plan:
@@ -56,6 +58,8 @@ def make_plan(names: Iterable[str], table: Table) -> Plan:
     totals: Plan = {}
     parts: Plan = {}
     for place, name in enumerate(names):
+        if "#" in name:
+            continue  # it stands for a number in the table only
         found, number = table.get(name), ""
         if found is None and (match := _NUMBER.search(name)) is not None:
             number = match.group()
@@ -114,35 +118,44 @@ class EthtoolCollector:
     period: ClassVar[float | None] = 5.0
     enabled: ClassVar[bool] = True
 
-    def __init__(self, host: Host, *, connect: Callable[[Path], Ethtool] = open_ethtool) -> None:
+    def __init__(
+        self,
+        host: Host,
+        *,
+        connect: Callable[[Path], Ethtool] = open_ethtool,
+        dumps: Callable[[Path], Dump] = dumper,
+    ) -> None:
         self.host = host
         self._connect = connect
+        self._dump = dumps(host.paths.procfs)
         self._ethtool: Ethtool | None = None
+        self._family: int | None = None
         self._devices: dict[str, _Device] = {}
 
     def probe(self) -> None:
-        """Look for devices whose driver is known; their drivers, firmware and names of statistics may have changed.
+        """Look for network hardware; its drivers, firmware and names of statistics may have changed.
 
         Raises
         ------
         Unavailable
-            If the host's network namespace cannot be reached, or no device there has a driver that is known.
+            If the host's network namespace cannot be reached, or there is no network hardware in it.
         """
         ethtool = self._open()
-        devices = {}
-        for device in self._candidates():
-            found = self._look(ethtool, device, self._devices.get(device))
-            if found is not None:
-                devices[device] = found
-        self._devices = devices
-        if not devices:
+        found = {device: self._look(ethtool, device, self._devices.get(device)) for device in self._candidates()}
+        self._devices = {device: look for device, look in found.items() if look is not None}
+        if not self._devices:
             raise Unavailable(
-                Reason.NO_HARDWARE, f"no network device has one of the drivers that are known: {', '.join(DRIVERS)}"
+                Reason.NO_HARDWARE, "no network device here has a driver that answers; virtual devices have none"
             )
+        try:
+            self._family = find_family(self._dump)
+        except (OSError, CollectorError):
+            self._family = None  # the ioctl tells most of it
 
     def collect(self) -> Iterable[Sample]:
         """Ask each driver for its statistics; a device that is gone or does not answer loses only its own series."""
         ethtool = self._open()
+        standard = self._standard()
         samples: list[Sample] = []
         for device, known in list(self._devices.items()):
             driver = known.driver
@@ -153,8 +166,21 @@ class EthtoolCollector:
                     continue
                 current, values = known, ()
             samples.append(Sample(INFO, (device, driver.name, driver.version, driver.firmware), 1))
-            samples += evaluate(current.plan, values, device)
+            own = evaluate(current.plan, values, device)
+            told = {(sample.metric, sample.labels[1:]) for sample in own}
+            samples += own
+            samples += [
+                Sample(metric, (device, *labels), value)
+                for (metric, labels), value in standard.get(device, {}).items()
+                if (metric, labels) not in told
+            ]
         return samples
+
+    def _standard(self) -> Standard:
+        if self._family is None:
+            return {}
+        unknown = any(not known.plan for known in self._devices.values())
+        return read_standard(self._dump, self._family, everything=unknown)
 
     def _ask(self, ethtool: Ethtool, device: str, known: _Device) -> tuple[_Device, tuple[int, ...]]:
         """Values of a device and what they mean; none if that changed while they were read."""
@@ -192,15 +218,20 @@ class EthtoolCollector:
         ]
 
     def _look(self, ethtool: Ethtool, device: str, known: _Device | None) -> _Device | None:
+        """What a device is; None if it has no driver that answers, or is virtual and its driver is not known."""
         try:
             driver = ethtool.driver(device)
-            # The same driver on InfiniBand calls itself mlx5_core[ib_ipoib].
-            table = DRIVERS.get(driver.name.partition("[")[0])
-            strings = ethtool.names(device) if table is not None else b""
         except OSError:
             return None
+        # The same driver on InfiniBand calls itself mlx5_core[ib_ipoib].
+        table = DRIVERS.get(driver.name.partition("[")[0])
         if table is None:
-            return None
+            real = self.host.paths.sys("class", "net", device, "device").is_symlink()
+            return _Device(driver, b"", {}) if real else None
+        try:
+            strings = ethtool.names(device)
+        except OSError:
+            strings = b""
         if known is not None and known.strings == strings and known.driver.name == driver.name:
             return _Device(driver, strings, known.plan)
         return _Device(driver, strings, make_plan(split_names(strings), table))

@@ -1,25 +1,35 @@
-"""A kernel that answers SIOCETHTOOL for made-up devices, and the devices of the fixture hosts."""
+"""A kernel that answers SIOCETHTOOL and generic netlink for made-up devices, and the devices of the fixture hosts."""
 
 from __future__ import annotations
 
 import errno
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hwsonde_exporter.collectors._ethtool_ioctl import GDRVINFO, GSSET_INFO, GSTATS, GSTRINGS, Ethtool
+from hwsonde_exporter.collectors._netlink import GENERIC, Dump
 from hwsonde_exporter.host import Host
+
+FAMILY = 21
 
 
 @dataclass
 class Card:
-    """A network device: its driver, and its statistics in the driver's order."""
+    """A network device: its driver, its statistics in the driver's order, and those that have one name for all drivers.
+
+    ``fec`` holds blocks corrected, blocks not correctable and bits, each in total and by lane; ``pause`` frames sent and received;
+    ``groups`` values by group and place.
+    """
 
     driver: str
     version: str = ""
     firmware: str = ""
     statistics: dict[str, int] = field(default_factory=dict)
+    fec: tuple[tuple[int, ...], ...] = ()
+    pause: tuple[int, ...] = ()
+    groups: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
 class Kernel:
@@ -61,6 +71,48 @@ def ethtool(cards: Mapping[str, Card]) -> Ethtool:
     return Ethtool(Kernel(cards))
 
 
+def attribute(kind: int, value: bytes) -> bytes:
+    """One attribute of netlink, filled up to a multiple of four bytes."""
+    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def dump(cards: Mapping[str, Card], *, breaks_after: int | None = None) -> Dump:
+    """Generic netlink of a host with these devices; a driver may break an answer off after some messages."""
+
+    def answer(protocol: int, kind: int, body: bytes) -> Iterator[tuple[int, memoryview]]:
+        assert protocol == GENERIC
+        command = body[0]
+        if kind == 16:
+            assert command == 3
+            for number, name in ((20, b"devlink"), (FAMILY, b"ethtool")):
+                yield 16, memoryview(b"\1\2\0\0" + attribute(2, name + b"\0") + attribute(1, struct.pack("=H", number)))
+            return
+        assert kind == FAMILY
+        for place, (device, card) in enumerate(cards.items()):
+            if place == breaks_after:
+                raise _error(errno.EIO)
+            yield FAMILY, memoryview(b"\x1e\1\0\0" + _told(command, device, card))
+
+    return answer
+
+
+def _told(command: int, device: str, card: Card) -> bytes:
+    header = attribute(1, struct.pack("=I", 4)) + attribute(2, device.encode() + b"\0")
+    if command == 32:
+        body = attribute(0x8002, header)
+        for group in (0, 1):
+            inner = attribute(2, struct.pack("=I", group)) + attribute(3, struct.pack("=I", 17 + group))
+            for (other, place), value in card.groups.items():
+                if other == group:
+                    inner += attribute(0x8004, attribute(place, struct.pack("=Q", value)))
+            body += attribute(0x8004, inner)
+        return body
+    counts = [(count,) for count in card.pause] if command == 21 else card.fec
+    numbered = zip((2, 3, 4), counts, strict=False)
+    inner = b"".join(attribute(number, struct.pack(f"={len(count)}Q", *count)) for number, count in numbered)
+    return attribute(0x8001, header) + attribute(3, b"\1") + (attribute(0x8005, inner) if inner else b"")
+
+
 def _mlx5(seed: int, *, channels: int = 4, **changed: int) -> Card:
     """An adapter as mlx5 shows it, shortened: priority 3 is lossless, so it alone has pauses of its own."""
     traffic = 10**12 + seed * 10**9
@@ -94,7 +146,9 @@ def _mlx5(seed: int, *, channels: int = 4, **changed: int) -> Card:
             f"tx{channel}_0_stopped": 0,
         }
     assert names.keys() >= changed.keys()
-    return Card("mlx5_core", "5.15.0-118-generic", "28.39.1002 (MT_0000000838)", names | changed)
+    # Lanes follow the total.
+    fec = ((40_118 * seed, 40_000 * seed, 118 * seed), (0,), (41_204 + seed,))
+    return Card("mlx5_core", "5.15.0-118-generic", "28.39.1002 (MT_0000000838)", names | changed, fec)
 
 
 def _ipoib(seed: int) -> Card:
@@ -129,6 +183,6 @@ _HOSTS: dict[str, dict[str, Card]] = {
 }  # fmt: skip
 
 
-def fixture_ethtool(host: Host) -> Ethtool:
-    """Ethtool of a fixture host, by the name of its folder; a host of another name has no device that answers."""
-    return ethtool(_HOSTS.get(host.paths.procfs.parent.name, {}))
+def fixture_cards(host: Host) -> dict[str, Card]:
+    """Devices of a fixture host, by the name of its folder; a host of another name has none that answers."""
+    return _HOSTS.get(host.paths.procfs.parent.name, {})
