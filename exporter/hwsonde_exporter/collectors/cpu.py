@@ -198,8 +198,11 @@ def parse_schedstat(data: bytes) -> dict[int, tuple[int, int, int]]:
     """Parse /proc/schedstat: CPU -> running (ns), waiting (ns), timeslices."""
     cpus: dict[int, tuple[int, int, int]] = {}
     for line in parsing.lines(data):
+        # Most of a large host's file are long lines of scheduling domains.
+        if not line.startswith(b"cpu"):
+            continue
         fields = line.split()
-        if len(fields) < 10 or not fields[0].startswith(b"cpu"):
+        if len(fields) < 10:
             continue
         cpu, values = parsing.number(fields[0][3:]), parsing.numbers(fields[7:10])
         if cpu is not None and values is not None:

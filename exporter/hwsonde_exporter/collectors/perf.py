@@ -65,10 +65,10 @@ _FAST = ((CYCLES_SAMPLED, "cycles"), (INSTRUCTIONS_SAMPLED, "instructions"))
 class PerfCollector(PerfCollectorBase):
     """Cycles, instructions, cache and branch events, task migrations.
 
-    Six hardware events in two groups. The first takes two of the fixed counters of an Intel processor and two general
-    ones, the second two general ones: with four general counters a thread both are counted all the time, even where the
-    kernel's watchdog holds one of the fixed ones less. Where they are not (other users of the counters, AMD with the
-    watchdog on), the kernel takes the groups in turn and the scaling ratio falls below 1.
+    Six hardware events in groups of four and two. Intel's processors count cycles and instructions by counters of their own, so
+    that four general ones a thread are enough for the rest; AMD's six are just enough for all. Where the kernel's watchdog or
+    somebody else holds one and there is none to spare (Intel has eight since Ice Lake), the kernel takes the groups in turn,
+    the counters are estimates and the scaling ratio is below 1.
     """
 
     name: ClassVar[str] = "perf"

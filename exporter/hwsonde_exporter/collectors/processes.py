@@ -51,7 +51,7 @@ class ProcessesCollector:
     name: ClassVar[str] = "processes"
     help: ClassVar[str] = "Processes by state"
     metrics: ClassVar[tuple[Metric, ...]] = (PROCESSES,)
-    # One file a process: a few thousandths of a second for a thousand of them.
+    # One file a process, about eight millionths of a second each: 0.3 % of a CPU with 5,000 of them.
     period: ClassVar[float | None] = 15.0
     enabled: ClassVar[bool] = True
 

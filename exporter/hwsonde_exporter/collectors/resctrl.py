@@ -62,7 +62,7 @@ class ResctrlCollector:
         """Raise `Unavailable` where the filesystem is not mounted or the processor monitors nothing."""
         found = entries(self._base)
         if "info" not in found:
-            if not self.host.paths.sys("fs/resctrl").is_dir():
+            if "resctrl" not in entries(self.host.paths.sys("fs")):
                 detail = "the processor or the kernel has no resource control (Intel RDT, AMD QoS); usual in a virtual machine"
                 raise Unavailable(Reason.NO_HARDWARE, detail)
             detail = f"{self._base} is not mounted; mount -t resctrl resctrl /sys/fs/resctrl makes it so"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import resource
 import struct
 import time
 from pathlib import Path
@@ -214,6 +215,19 @@ def test_the_kernel_refuses_what_does_not_exist() -> None:
     assert open_groups(SYSTEM, [[Event("x", SOFTWARE, 999)]], 0)[1]["x"] in {"no_hardware", "no_permission"}
     with pytest.raises(OSError, match=r"\S"):
         SYSTEM.open(Event("clock", SOFTWARE, 0), 60_000, -1)
+
+
+def test_the_limit_of_descriptors_is_raised_as_far_as_it_may_be() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+        assert SYSTEM.raise_limit()
+        raised = resource.getrlimit(resource.RLIMIT_NOFILE)
+        assert 256 < raised[0] <= before[1]
+        assert raised[1] == before[1]
+        assert not SYSTEM.raise_limit()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def open_files() -> int:
