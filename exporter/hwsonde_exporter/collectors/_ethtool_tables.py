@@ -74,7 +74,7 @@ FEC_BLOCKS = _counter(
     + " rx_fec_corrected_blocks, rx_fec_uncorrectable_blocks (bnxt_en)",
 )
 FEC_BITS = _counter(
-    name="hwsonde_network_fec_corrected_bits_total",
+    name="hwsonde_network_fec_corrections_total",
     help="Bits that forward error correction repaired; on fast links some are usual.",
     labels=("device",),
     source=f"{_STATISTICS} rx_corrected_bits_phy (mlx5), rx_corrected_bits (bnxt_en), or ETHTOOL_MSG_FEC_GET",

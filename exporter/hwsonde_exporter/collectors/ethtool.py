@@ -16,7 +16,7 @@ from hwsonde_exporter.collectors._ethtool_tables import DIVISORS, DRIVERS, GREAT
 from hwsonde_exporter.collectors._files import read_net
 from hwsonde_exporter.collectors._netlink import Dump, dumper
 from hwsonde_exporter.collectors.network import parse_net_dev
-from hwsonde_exporter.errors import CollectorError, Reason, Unavailable
+from hwsonde_exporter.errors import CollectorError, ReadError, Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.registry import register
@@ -138,10 +138,15 @@ class EthtoolCollector:
         Raises
         ------
         Unavailable
-            If the host's network namespace cannot be reached, or there is no network hardware in it.
+            If the host's network namespace cannot be reached, its devices are not told, or there is no network hardware
+            among them.
         """
         ethtool = self._open()
-        found = {device: self._look(ethtool, device, self._devices.get(device)) for device in self._candidates()}
+        try:
+            candidates = self._candidates()
+        except ReadError as error:
+            raise Unavailable(Reason.NO_KERNEL_SUPPORT, f"{error}; is --path.procfs right?") from error
+        found = {device: self._look(ethtool, device, self._devices.get(device)) for device in candidates}
         self._devices = {device: look for device, look in found.items() if look is not None}
         if not self._devices:
             raise Unavailable(
