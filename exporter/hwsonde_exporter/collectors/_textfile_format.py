@@ -12,8 +12,9 @@ from hwsonde_exporter.metric import OUR_PREFIX, Foreign, Kind
 
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 _COMMENT = re.compile(rf"#[ \t]*(HELP|TYPE)[ \t]+({_NAME})(?:[ \t]+(.*))?\Z")
-_HEAD = re.compile(rf"({_NAME})[ \t]*(\{{[ \t]*)?")
+_HEAD = re.compile(rf"({_NAME})(?:[ \t]*(\{{)[ \t]*|[ \t])")
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]|\\[\\"n])*)"[ \t]*(,?)[ \t]*')
+_BLANKS = re.compile(r"[ \t]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\Z", re.ASCII)
 _INTEGER = re.compile(r"-?[0-9]{1,15}\Z", re.ASCII)
 _SPECIAL = {"nan": "nan", "+inf": "inf", "-inf": "-inf", "inf": "inf"}
@@ -167,7 +168,7 @@ def _read_line(reader: _Reader, number: int, line: str) -> None:
     if not head:
         raise FormatError("broken", number, "neither a comment nor a series with its value")
     labels, place = _labels(number, line, head.end()) if head.group(2) else ({}, head.end())
-    tokens = line[place:].split()
+    tokens = _BLANKS.split(line[place:].lstrip(" \t"))
     if not 1 <= len(tokens) <= 2:
         raise FormatError("broken", number, "neither a comment nor a series with its value")
     value = _value(tokens[0])
