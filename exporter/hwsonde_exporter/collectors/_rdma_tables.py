@@ -42,7 +42,7 @@ ERRORS = _counter(
     labels=(*_PORT, "error"),
     source=f"{_COUNTERS}/symbol_error, port_rcv_errors, port_rcv_remote_physical_errors, port_rcv_switch_relay_errors, "
     "port_rcv_constraint_errors, port_xmit_constraint_errors, local_link_integrity_errors, excessive_buffer_overrun_errors, "
-    "VL15_dropped, qp1_drops; hw_counters/rx_icrc_encapsulated",
+    "VL15_dropped; hw_counters/rx_icrc_encapsulated",
 )
 TRANSMIT_DISCARDS = _counter(
     name="hwsonde_network_rdma_transmit_discards_total",
@@ -224,7 +224,6 @@ ROWS: tuple[Row, ...] = (
     _standard("local_link_integrity_errors", ERRORS, "local_link_integrity", bits=4),
     _standard("excessive_buffer_overrun_errors", ERRORS, "excessive_buffer_overrun", bits=4),
     _standard("VL15_dropped", ERRORS, "vl15_dropped", bits=16),
-    _standard("qp1_drops", ERRORS, "qp1_dropped", bits=16),
     _standard("port_xmit_discards", TRANSMIT_DISCARDS, bits=16),
     _standard("port_xmit_wait", TRANSMIT_WAIT, bits=32),
     _standard("link_downed", LINK_DOWNED, bits=8),

@@ -13,7 +13,7 @@ from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._ethtool_ioctl import STRING_BYTES, Driver, Ethtool, open_ethtool, split_names
 from hwsonde_exporter.collectors._ethtool_netlink import Standard, find_family, read_standard
 from hwsonde_exporter.collectors._ethtool_tables import DIVISORS, DRIVERS, GREATEST, METRICS, Series, Table
-from hwsonde_exporter.collectors._files import read_net
+from hwsonde_exporter.collectors._files import read_net, sys_text
 from hwsonde_exporter.collectors._netlink import Dump, dumper
 from hwsonde_exporter.collectors.network import parse_net_dev
 from hwsonde_exporter.errors import CollectorError, ReadError, Reason, Unavailable
@@ -23,6 +23,8 @@ from hwsonde_exporter.registry import register
 
 _NUMBER = re.compile("[0-9]+")
 _PRIORITIES = 8
+# The switch in an adapter shows a port for each of its virtual functions and subfunctions.
+_REPRESENTOR = re.compile(r"(c[0-9]+)?pf[0-9]+(vf|sf)r?[0-9]+.*")
 # A driver's negative number, or all bits set.
 _LEAST_NONSENSE = 1 << 63
 
@@ -213,13 +215,19 @@ class EthtoolCollector:
         return self._ethtool
 
     def _candidates(self) -> list[str]:
-        """Devices of the host; virtual functions are left out, since each shows its port's counters once more."""
+        """Devices of the host that may be hardware.
+
+        Virtual functions and what stands for them in an adapter's switch are left out: there may be hundreds, and each shows
+        its port's counters once more.
+        """
         names = (parsing.text(name) for name in parse_net_dev(read_net(self.host, "dev")))
         sys = self.host.paths.sys("class", "net")
         return [
             name
             for name in names
-            if not self.host.ignored.devices.fullmatch(name) and not (sys / name / "device" / "physfn").is_symlink()
+            if not self.host.ignored.devices.fullmatch(name)
+            and not (sys / name / "device" / "physfn").is_symlink()
+            and not _REPRESENTOR.fullmatch(sys_text(self.host, f"{sys}/{name}/phys_port_name"))
         ]
 
     def _look(self, ethtool: Ethtool, device: str, known: _Device | None) -> _Device | None:

@@ -211,7 +211,7 @@ def test_no_hardware(tmp_path: Path) -> None:
 
 def test_no_net_dev(tmp_path: Path) -> None:
     collector = collector_of(Host(Paths(tmp_path, tmp_path, tmp_path)), Kernel({}))
-    with pytest.raises(Unavailable, match="path.procfs"):
+    with pytest.raises(Unavailable, match=r"path\.procfs"):
         collector.probe()
 
 

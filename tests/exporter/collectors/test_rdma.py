@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwsonde_exporter.collectors._rdma_netlink import parse_resources, read_resources
@@ -14,9 +14,19 @@ from hwsonde_exporter.collectors.rdma import RdmaCollector, parse_rate, parse_st
 from hwsonde_exporter.errors import ReadError, Reason, Unavailable
 from hwsonde_exporter.host import FileReader, Host, Paths
 from tests.exporter.collectors.ethtool_kernel import attribute
-from tests.exporter.collectors.hosts import fixture_host, values
+from tests.exporter.collectors.hosts import HOSTS, fixture_host, values
+from tests.exporter.collectors.test_garbled import Garble, GarblingReader, check, garbles
 
 ACTIVE = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)", "link_layer": "InfiniBand"}
+
+
+FILES = sorted(
+    {
+        path.relative_to(HOSTS / "node192").as_posix()
+        for path in (HOSTS / "node192/sys/class/infiniband").rglob("ports/**/*")
+    }
+    | {"/state", "/rate", "_data", "s", ""}
+)
 
 
 class BlockingReader(FileReader):
@@ -165,6 +175,21 @@ def test_one_odd_file_or_port_loses_its_own_series_only(tmp_path: Path) -> None:
     assert answer["out_of_buffer_total", "mlx5_0", "2"] == 9
     assert not [key for key in answer if "x" in key[2:3]]
     assert not [key for key in answer if key[0] == "cnp_packets_total"]
+
+
+@given(st.sampled_from(FILES), garbles)
+@settings(max_examples=150, deadline=None)
+def test_whatever_lies_in_the_files_the_answer_is_sound(name: str, garble: Garble) -> None:
+    whole = read(fixture_host("node192"))
+    host = fixture_host("node192", GarblingReader(name, garble))
+    collector = RdmaCollector(host, resources=lambda _: {})
+    collector.probe()
+    check(collector)
+    # A file of one port changes nothing of the others.
+    if "/ports/" in name:
+        device = name.split("/")[3]
+        answer = {key: value for key, value in read(host).items() if key[1] != device}
+        assert answer == {key: value for key, value in whole.items() if key[1] != device}
 
 
 def test_permission_denied_is_survived(tmp_path: Path) -> None:
