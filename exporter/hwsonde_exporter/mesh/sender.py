@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 from hwsonde_exporter.mesh.board import Board
 from hwsonde_exporter.mesh.packet import NONCE_BYTES, SIZE, make_request, read_answer
@@ -21,6 +22,8 @@ MOST_RATE = 500.0  # probes a second, to all peers together
 # The answers wait in the socket, with the time at which they came, until the thread looks: waking for each would cost more.
 _TICK_SECONDS = 0.1
 _RESOLVE_SECONDS = 60.0
+# Switches choose among equal ways by addresses and ports: with one port a peer would be reached over one way only.
+PORTS = 8
 _NANOSECONDS = 1_000_000_000
 # More than a clock is slewed by in a second; beyond it the clock was set between sending and receiving.
 _CLOCK_SET = 1_000_000
@@ -112,7 +115,7 @@ class Sender:
         self._stopped = threading.Event()
         self._flight = Flight(board)
         self._places: dict[str, tuple[int, tuple[object, ...]]] = {}
-        self._channels: dict[int, socket.socket] = {}
+        self._channels: dict[tuple[int, int], socket.socket] = {}
         self._reported: dict[str, str] = {}
 
     def start(self) -> None:
@@ -140,16 +143,18 @@ class Sender:
                 sent += len(self._peers) * tick / self._interval
                 while sent >= 1:
                     sent -= 1
-                    self._send(next(turns))
+                    self._send(*next(turns))
         finally:
             for channel in self._channels.values():
                 channel.close()
 
-    def _turns(self) -> Iterator[Peer]:
-        while True:
-            yield from self._peers
+    def _turns(self) -> Iterator[tuple[Peer, int]]:
+        """Whom to send to, and from which of the ports: a peer gets the next one each time."""
+        for turn in cycle(range(PORTS)):
+            for peer in self._peers:
+                yield peer, turn
 
-    def _send(self, peer: Peer) -> None:
+    def _send(self, peer: Peer, turn: int) -> None:
         place = self._places.get(peer.name)
         if place is None:
             self._board.failed(peer.name)
@@ -157,7 +162,7 @@ class Sender:
         nonce = os.urandom(NONCE_BYTES)
         request = make_request(nonce)
         try:
-            channel = self._channel(place[0])
+            channel = self._channel(place[0], turn)
             self._flight.add(nonce, peer.name, time.monotonic_ns(), time.time_ns())
             channel.sendto(request, place[1])
         except OSError as error:
@@ -182,10 +187,10 @@ class Sender:
                 came = arrival(control)
                 self._flight.take(data, wall if came is None else came, wall - monotonic)
 
-    def _channel(self, family: int) -> socket.socket:
-        channel = self._channels.get(family)
+    def _channel(self, family: int, turn: int) -> socket.socket:
+        channel = self._channels.get((family, turn))
         if channel is None:
-            channel = self._channels[family] = socket.socket(family, socket.SOCK_DGRAM)
+            channel = self._channels[family, turn] = socket.socket(family, socket.SOCK_DGRAM)
             ask_for_stamps(channel)
         return channel
 

@@ -18,7 +18,7 @@ from hwsonde_exporter.host import Host
 from hwsonde_exporter.mesh.board import Board
 from hwsonde_exporter.mesh.packet import NONCE_BYTES, SIZE, make_answer, make_request, read_answer, read_request
 from hwsonde_exporter.mesh.responder import Bucket, Responder, Sources, answer_from, listen
-from hwsonde_exporter.mesh.sender import Flight, Peer, Sender
+from hwsonde_exporter.mesh.sender import PORTS, Flight, Peer, Sender
 from hwsonde_exporter.mesh.service import Mesh, MeshSettings
 from hwsonde_exporter.mesh.stamps import SO_TIMESTAMPNS, arrival
 
@@ -243,7 +243,7 @@ def test_an_answer_waits_in_the_socket_and_is_timed_right(board: Board) -> None:
     with responder(board) as found:
         sender = Sender([Peer("a", "127.0.0.1", found.port)], 1.0, board)
         sender._resolve(sender._peers[0], 0)
-        sender._send(sender._peers[0])
+        sender._send(sender._peers[0], 0)
         time.sleep(0.3)
         sender._receive()
         for channel in sender._channels.values():
@@ -258,6 +258,22 @@ def test_a_peer_that_has_no_address_is_an_error(board: Board) -> None:
     wait_for(lambda: table(board)["send_errors_total", "a"] >= 2)
     sender.stop()
     assert table(board)["sent_total", "a"] == 0
+
+
+def test_each_peer_is_reached_from_several_ports(board: Board) -> None:
+    with listen(("127.0.0.1", 0)) as channel:
+        port = channel.getsockname()[1]
+        sender = Sender([Peer("a", "127.0.0.1", port), Peer("b", "127.0.0.1", port)], 1.0, board)
+        turns = sender._turns()
+        for peer in sender._peers:
+            sender._resolve(peer, 0)
+        for _ in range(4 * PORTS):
+            sender._send(*next(turns))
+        ports = [channel.recvfrom(100)[1][1] for _ in range(4 * PORTS)]
+        for found in sender._channels.values():
+            found.close()
+    assert ports[0::2] == ports[1::2]
+    assert len(set(ports[0::2])) == PORTS
 
 
 def test_many_peers_do_not_pass_the_rate() -> None:
