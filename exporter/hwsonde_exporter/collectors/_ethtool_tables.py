@@ -56,7 +56,7 @@ PRIORITY_DISCARDS = _counter(
     name="hwsonde_network_priority_discards_total",
     help="Packets of a priority that the port dropped for want of buffer.",
     labels=("device", "priority"),
-    source=f"{_STATISTICS} rx_prioN_discards (mlx5), rx_discard_packets_cosN (bnxt_en)",
+    source=f"{_STATISTICS} rx_prioN_discards (mlx5), rx_discard_packets_cosN (bnxt_en, by class of service)",
 )
 PHY_ERRORS = _counter(
     name="hwsonde_network_phy_errors_total",
