@@ -57,7 +57,7 @@ READONLY = _gauge(
 )
 STUCK = _gauge(
     name="hwsonde_storage_filesystem_stuck",
-    help="Whether asking a filesystem for its size hangs or fails (1) or not (0).",
+    help="Whether asking a filesystem for its size hangs or fails (1) or not (0); absent where it may not be asked or seen.",
     source=f"{_SOURCE}, which did not come back in time",
 )
 
@@ -181,8 +181,9 @@ class FilesystemCollector:
         samples: list[Sample] = []
         for mount in mounts:
             samples.append(Sample(READONLY, mount.labels, int(mount.readonly)))
-            if mount.key in answers:
-                answer = answers[mount.key]
+            answer = answers.get(mount.key)
+            # A mount of another user's, or one that is not below our root, is not known to be in trouble.
+            if answer is not None and not isinstance(answer, (PermissionError, FileNotFoundError, NotADirectoryError)):
                 samples += _usage_samples(mount, answer if isinstance(answer, Usage) else None)
         return samples
 
