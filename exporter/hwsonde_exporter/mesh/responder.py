@@ -132,11 +132,12 @@ class Responder:
             self._board.refused("rate")
             return
         came = arrival(control)
+        more = answer_from(control)
         now = time.time_ns()
         # A clock that was set meanwhile makes nonsense; the asker then sees the whole time.
         held = now - came if came is not None and 0 <= now - came <= _MOST_HELD else 0
         with suppress(OSError):  # whoever asked cannot be reached: it will see a loss
-            channel.sendmsg([make_answer(nonce, held)], answer_from(control), 0, source)
+            channel.sendmsg([make_answer(nonce, held)], more, 0, source)
             self._board.answered()
 
 
