@@ -20,7 +20,6 @@ _NAME, _IFA_ADDRESS, _IFA_LOCAL = 3, 1, 2  # IFLA_IFNAME; of a link between two 
 _WITHOUT_STATISTICS = struct.pack("=HHI", 8, 29, 1 << 3)
 _LOOPBACK_4 = 127
 _LOOPBACK_6 = bytes(15) + b"\1"
-_FLAG_LOOPBACK = 0x8  # IFF_LOOPBACK
 
 PRIVATE, PUBLIC = "private", "public"
 # Addresses that are not routed in the Internet: RFC 1918, RFC 6598, RFC 3927, RFC 4193, RFC 4291.
@@ -32,21 +31,21 @@ _PRIVATE = (
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """Names of devices by index, and the index of the device of each of the host's own addresses; `loops` are loopbacks."""
+    """Names of devices by index, and the index of the device of each of the host's own addresses."""
 
     names: Mapping[int, str]
     owners: Mapping[bytes, int]
-    loops: frozenset[int]
 
     def device(self, source: bytes, bound: int) -> str:
         """Name of the device of a connection, by the device it is bound to or by its own address; empty if not known."""
         return self.names.get(bound or self.owners.get(source, 0), "")
 
     def is_loopback(self, source: bytes, destination: bytes) -> bool:
-        """Whether a connection does not leave the host, whichever of the host's addresses it uses."""
-        return (
-            _loops(source) or _loops(destination) or destination in self.owners or self.owners.get(source) in self.loops
-        )
+        """Whether a connection does not leave the host, whichever of the host's addresses it uses.
+
+        That its own address is one of the device ``lo`` says nothing: hosts that speak a routing protocol have theirs there.
+        """
+        return _loops(source) or _loops(destination) or destination in self.owners
 
 
 def _loops(address: bytes) -> bool:
@@ -62,13 +61,10 @@ def read_devices(dump: Dump) -> Devices:
         As ``dump`` does.
     """
     names: dict[int, str] = {}
-    loops = set()
     request = _LINK.pack(_AF_UNSPEC, 0, 0, 0, 0) + _WITHOUT_STATISTICS
     for kind, message in dump(ROUTE, _GET_LINK, request):
         if kind == _NEW_LINK and len(message) >= _LINK.size:
-            _, _, index, flags, _ = _LINK.unpack_from(message)
-            if flags & _FLAG_LOOPBACK:
-                loops.add(index)
+            index = _LINK.unpack_from(message)[2]
             for attribute, content in attributes(message, _LINK.size):
                 if attribute == _NAME and (name := parsing.text(bytes(content).partition(b"\0")[0])):
                     names[index] = name
@@ -80,7 +76,7 @@ def read_devices(dump: Dump) -> Devices:
             address = found.get(_IFA_LOCAL) or found.get(_IFA_ADDRESS)
             if address:
                 owners.setdefault(bytes(address), index)
-    return Devices(names, owners, frozenset(loops))
+    return Devices(names, owners)
 
 
 class Groups:

@@ -71,8 +71,7 @@ class Kernel:
         self.asked.append((protocol, kind))
         if (protocol, kind) == (ROUTE, 18):
             for index, name in enumerate(self.devices, 1):
-                flags = 0x8 if name == "lo" else 0
-                head = struct.pack("=BxHiII", 0, 1, index, flags, 0)
+                head = struct.pack("=BxHiII", 0, 1, index, 0, 0)
                 yield 16, memoryview(head + attribute(3, name.encode() + b"\0"))
         elif (protocol, kind) == (ROUTE, 22):
             for index, addresses in enumerate(self.devices.values(), 1):

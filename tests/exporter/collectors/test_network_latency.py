@@ -33,7 +33,11 @@ from tests.exporter.collectors.fakes import memory_host
 from tests.exporter.collectors.sockets import Connection, Kernel, attribute, packed, tcp_info
 
 HOST = Host()
-DEVICES = {"lo": ["127.0.0.1", "::1"], "eth0": ["10.0.0.5", "fd00::5", "fe80::5"], "docker0": ["172.17.0.1"]}
+DEVICES = {
+    "lo": ["127.0.0.1", "::1", "10.255.0.1"],
+    "eth0": ["10.0.0.5", "fd00::5", "fe80::5"],
+    "docker0": ["172.17.0.1"],
+}
 
 
 def table(samples: list[Sample]) -> dict[tuple[str, ...], float]:
@@ -131,6 +135,8 @@ def test_devices_are_found_by_address_and_by_what_a_socket_is_bound_to() -> None
         ("10.0.0.5", "10.0.0.9", False),
         ("fd00::5", "fd00::9", False),
         ("10.0.0.77", "10.0.0.9", False),
+        ("10.255.0.1", "10.0.0.9", False),
+        ("10.0.0.5", "10.255.0.1", True),
     ],
 )
 def test_what_does_not_leave_the_host(source: str, destination: str, expected: bool) -> None:
@@ -439,4 +445,4 @@ def test_a_host_whose_network_cannot_be_told_is_not_ours(tmp_path: Path) -> None
 def test_the_builders_agree_with_each_other() -> None:
     assert len(attribute(2, b"abc")) == 8
     assert len(tcp_info(100)) == 100
-    assert Devices({}, {}, frozenset()).device(b"", 0) == ""
+    assert Devices({}, {}).device(b"", 0) == ""
