@@ -29,7 +29,19 @@ import requests
 TICKS = os.sysconf("SC_CLK_TCK")
 OURS_SHARED = ("cpu", "memory", "pressure", "network", "network_link", "tcp", "storage", "filesystem", "host")
 THEIRS_SHARED = (
-    *("cpu", "stat", "loadavg", "meminfo", "vmstat", "pressure", "netdev", "netclass", "netstat", "sockstat", "softnet"),
+    *(
+        "cpu",
+        "stat",
+        "loadavg",
+        "meminfo",
+        "vmstat",
+        "pressure",
+        "netdev",
+        "netclass",
+        "netstat",
+        "sockstat",
+        "softnet",
+    ),
     *("diskstats", "filesystem", "filefd", "timex", "schedstat", "uname", "os", "softirqs"),
 )
 
@@ -69,9 +81,10 @@ class Running:
         for _ in range(200):
             try:
                 self.scrape()
-                return
             except requests.RequestException:
                 time.sleep(0.1)
+            else:
+                return
         raise SystemExit(f"{self.name} does not answer: {' '.join(command)}")
 
     def scrape(self) -> None:
@@ -156,7 +169,9 @@ def main() -> int:
             started.append(program)
         time.sleep(3)
         measure(programs, seconds)
-        print(f"{'':<28} {'series':>7} {'CPU ms/scrape':>14} {'% of a core':>12} {'us/series':>10} {'MiB':>6} {'bytes':>7}")
+        print(
+            f"{'':<28} {'series':>7} {'CPU ms/scrape':>14} {'% of a core':>12} {'us/series':>10} {'MiB':>6} {'bytes':>7}"
+        )
         for one in programs:
             each = one.cpu / one.scrapes * 1e3
             print(
