@@ -44,18 +44,20 @@ def parse_conntrack(data: bytes) -> tuple[int | None, dict[bytes, list[int]]]:
     """Parse net/stat/nf_conntrack: the entries, and each column's numbers by CPU.
 
     A line of names, then hexadecimal numbers, a line a CPU; the first column is the same in all. Rows of another length
-    are left out.
+    and columns that nobody asks for are left out.
     """
     head, *rows = parsing.lines(data) or [b""]
     names = head.split()
-    columns: dict[bytes, list[int]] = {name: [] for name in names}
+    columns: dict[bytes, list[int]] = {name: [] for name in (b"entries", *_EVENTS) if name in names}
+    places = [(names.index(name), values) for name, values in columns.items()]
     for row in rows:
-        values = [parsing.hexadecimal(token) for token in row.split()]
-        if len(values) != len(names):
+        tokens = row.split()
+        if len(tokens) != len(names):
             continue
-        for name, value in zip(names, values, strict=True):
+        for place, values in places:
+            value = parsing.hexadecimal(tokens[place])
             if value is not None:
-                columns[name].append(value)
+                values.append(value)
     entries = columns.pop(b"entries", [])
     return (entries[0] if entries and entries[0] < _MAX_ENTRIES else None), columns
 

@@ -160,6 +160,7 @@ class TextfileCollector:
         self.host = host
         self._own = os.geteuid()
         self._contents: dict[str, Content] = {}
+        self._samples: list[Sample] = []
         self._told: dict[str, str] = {}
 
     def probe(self) -> None:
@@ -179,7 +180,12 @@ class TextfileCollector:
             content = self._content(f"{directory}/{name}", self._contents.get(label), crowded=number >= _MAX_FILES)
             if content is not None:
                 contents[label] = content
-        self._contents = contents
+        if contents != self._contents:
+            self._contents = contents
+            self._samples = self._merge(contents)
+        return self._samples
+
+    def _merge(self, contents: Mapping[str, Content]) -> list[Sample]:
         good = [(label, content.families) for label, content in contents.items() if content.refused is None]
         merged, conflicts = merge(good)
         problems = {label: content.refused or conflicts.get(label) for label, content in contents.items()}

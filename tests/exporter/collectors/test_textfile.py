@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import time
 from math import isnan
 from pathlib import Path
 
@@ -11,14 +13,18 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from hwsonde_exporter import config
+from hwsonde_exporter.cell import Clocks
 from hwsonde_exporter.collectors import textfile
 from hwsonde_exporter.collectors._textfile_format import FormatError, metric_of, parse_textfile
 from hwsonde_exporter.collectors.textfile import Refused, TextfileCollector, check_trust, family_samples
-from hwsonde_exporter.errors import ReadError, Reason, Unavailable
+from hwsonde_exporter.errors import ConfigError, ReadError, Reason, Unavailable
+from hwsonde_exporter.exporter import Exporter, ExporterSettings
 from hwsonde_exporter.exposition import Format, block_of, render
 from hwsonde_exporter.guard import Guard
-from hwsonde_exporter.host import Host
+from hwsonde_exporter.host import Host, Paths
 from hwsonde_exporter.metric import Foreign, Kind, Metric, Sample
+from hwsonde_exporter.runner import RunnerSettings
 from hwsonde_exporter.selection import Selection
 
 GOOD = r"""# HELP backup_seconds Time \ the backup\n took.
@@ -198,8 +204,6 @@ def test_series_of_one_family_may_differ_in_their_labels() -> None:
 
 
 def test_allow_and_deny_lists_hold_for_foreign_metrics() -> None:
-    import re
-
     guard = Guard((), 10, Selection(deny=re.compile("secret.*")))
     samples = [Sample(Foreign(name, Kind.GAUGE, "H."), (), 1) for name in ("secret_a", "open")]
     assert guard.block(samples)[0].text(Format.TEXT) == b"# HELP open H.\n# TYPE open gauge\nopen 1\n"
@@ -347,3 +351,31 @@ def test_a_block_of_all_is_sound(tmp_path: Path) -> None:
     samples = list(collector_of(tmp_path).collect())
     text = render([block_of(samples)], Format.OPENMETRICS).decode()
     assert len(samples_of(parse_openmetrics(text))) == len(samples) == 14
+
+
+# ---- as a whole ----------------------------------------------------------------------------------------------------
+
+
+def test_the_option_wants_a_path_from_the_root() -> None:
+    kinds = {"textfile": TextfileCollector}
+    assert config.load([], kinds).textfiles is None
+    assert config.load(["--collector.textfile.directory=/var/lib/x"], kinds).textfiles == Path("/var/lib/x")
+    with pytest.raises(ConfigError, match="from the root"):
+        config.load(["--collector.textfile.directory=lib/x"], kinds)
+
+
+@pytest.mark.parametrize("form", Format)
+def test_a_scrape_gives_the_files_with_our_own_metrics(tmp_path: Path, form: Format) -> None:
+    (tmp_path / "good.prom").write_text(GOOD)
+    tmp_path.chmod(0o755)
+    settings = ExporterSettings(RunnerSettings(frozenset({"textfile"}), timeout=10.0), 0.0)
+    clocks = Clocks(time.monotonic, time.time)
+    exporter = Exporter({"textfile": TextfileCollector}, Paths(), settings, clocks, textfiles=tmp_path)
+    exporter.start()
+    exporter.settle(10.0)
+    text = render(exporter.scrape(), form).decode()
+    exporter.stop()
+    read = samples_of((parse_text if form is Format.TEXT else parse_openmetrics)(text))
+    assert read["rpc", frozenset({("quantile", "0.5")})] == 2
+    assert read["hwsonde_exporter_textfile_error", frozenset({("file", "good.prom"), ("reason", "")})] == 0
+    assert read["hwsonde_exporter_collector_success", frozenset({("collector", "textfile")})] == 1
