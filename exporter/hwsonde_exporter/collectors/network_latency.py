@@ -25,7 +25,7 @@ from hwsonde_exporter.collectors._inet_diag import (
 )
 from hwsonde_exporter.collectors._netlink import SOCK_DIAG, Dump, dumper
 from hwsonde_exporter.errors import ReadError, Reason, Unavailable
-from hwsonde_exporter.histogram import CumulativeMoments, deviation_metric
+from hwsonde_exporter.histogram import ROUND_TRIP_SECONDS, CumulativeMoments, deviation_metric
 from hwsonde_exporter.host import Host, RemoteGroup
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.registry import register
@@ -59,7 +59,7 @@ RTT = Metric(
     "seconds",
     "network",
     f"{_INFO}.tcpi_rtt",
-    (2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5),
+    ROUND_TRIP_SECONDS,
 )
 RTT_REFERENCE = 0.0005
 RTT_DEVIATION = deviation_metric(RTT, RTT_REFERENCE)
@@ -198,8 +198,7 @@ class NetworkLatencyCollector:
     def collect(self) -> Iterable[Sample]:
         """Look at all established connections, or as many as the time allows."""
         try:
-            self._refresh()
-            left_out, read, complete = self._look()
+            left_out, read, complete = self._look(self._refresh())
         except OSError as error:
             raise ReadError(f"netlink: sockets cannot be listed: {error.strerror or error}") from error
         self._forget()
@@ -219,21 +218,23 @@ class NetworkLatencyCollector:
         if idle:
             self._places.clear()  # they lead to the pairs
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> Devices:
         """Ask for devices and addresses now and then: the addresses of a host hardly ever change."""
         named = self.host.remote_groups()
         if named != self._named:
             self._named, self._groups = named, Groups(named)
             self._places.clear()
         self._age += 1
-        if self._devices is None or self._age > _DEVICES_AGE:
+        devices = self._devices
+        if devices is None or self._age > _DEVICES_AGE:
             devices = read_devices(self._dump)
             self._age = 0
             if devices != self._devices:
                 self._devices = devices
                 self._places.clear()
+        return devices
 
-    def _look(self) -> tuple[Counter[str], int, bool]:
+    def _look(self, devices: Devices) -> tuple[Counter[str], int, bool]:
         """Take every connection; gives those left out by reason, the number read, and whether that was all."""
         left_out: Counter[str] = Counter()
         deadline = self._clock() + _MAX_SECONDS
@@ -252,7 +253,7 @@ class NetworkLatencyCollector:
                 continue
             self._size = flow.size
             key = (flow.place, flow.family)
-            found = places.get(key) or self._find(key)
+            found = places.get(key) or self._find(key, devices)
             if isinstance(found, str):
                 left_out[found] += 1
                 continue
@@ -263,14 +264,13 @@ class NetworkLatencyCollector:
         ledger.end(all_seen=complete)
         return left_out, read, complete
 
-    def _find(self, key: tuple[bytes, int]) -> _Pair | str:
-        assert self._devices is not None  # noqa: S101  (made before every look)
+    def _find(self, key: tuple[bytes, int], devices: Devices) -> _Pair | str:
         source, destination, bound = split_place(*key)
         if len(self._places) >= _MAX_PLACES:
             self._places.clear()
         found: _Pair | str
-        device = self._devices.device(source, bound)
-        if self._devices.is_loopback(source, destination):
+        device = devices.device(source, bound)
+        if devices.is_loopback(source, destination):
             found = "loopback"
         elif device and self.host.ignored.devices.fullmatch(device):
             found = "ignored_device"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
-from hwsonde_exporter.histogram import CumulativeMoments, deviation_metric
+from hwsonde_exporter.histogram import ROUND_TRIP_SECONDS, CumulativeMoments, deviation_metric
 from hwsonde_exporter.metric import Kind, Metric, Sample
 
 _SENT = "UDP echoes sent to the peers of --collector.network_probe.peers"
@@ -21,7 +21,7 @@ RTT = Metric(
     "seconds",
     "network",
     f"{_SENT}; arrival by SO_TIMESTAMPNS",
-    (2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5),
+    ROUND_TRIP_SECONDS,
 )
 RTT_REFERENCE = 0.0005
 RTT_DEVIATION = deviation_metric(RTT, RTT_REFERENCE)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from hwsonde_exporter.collectors._inet_diag import ESTABLISHED, LISTEN, REQUEST_TYPE
 from hwsonde_exporter.collectors._netlink import ROUTE, SOCK_DIAG
+from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
 
 # Where each field of struct tcp_info lies in linux/tcp.h, and its format.
@@ -93,7 +94,7 @@ def fixture_kernel(host: Host) -> Kernel:
     """The kernel of a fixture host: an address for each device that it has, and a few connections of the first three."""
     try:
         lines = host.files.read_once(host.paths.proc("1", "net", "dev")).decode().splitlines()[2:]
-    except (OSError, UnicodeDecodeError):
+    except (ReadError, UnicodeDecodeError):
         lines = []
     names = sorted({line.partition(":")[0].strip() for line in lines} - {"lo", ""})
     devices = {"lo": ["127.0.0.1", "::1"]} | {name: [f"10.{place}.0.5"] for place, name in enumerate(names)}
