@@ -21,6 +21,7 @@ from hwsonde_exporter.collectors._cgroup_files import (
 from hwsonde_exporter.collectors._cgroups import UNIFIED, Forest, Group, Hierarchy, find_hierarchies, walk
 from hwsonde_exporter.collectors._files import entries
 from hwsonde_exporter.collectors._workload_counters import Continued
+from hwsonde_exporter.collectors._workload_names import Rank
 from hwsonde_exporter.collectors._workload_network import NamespaceReader
 from hwsonde_exporter.collectors._workload_others import Others
 from hwsonde_exporter.collectors._workload_pods import PodNames, parse_passwd, read_pod_names
@@ -184,9 +185,17 @@ class WorkloadCollector:
     def _info(self, entity: Entity) -> Sample:
         identity = entity.identity
         namespace, pod, container = self._names.of(identity)
-        user = self._users.get(identity.uid, identity.uid) if self.options.user_names else ""
+        user = self._user(entity) if self.options.user_names else ""
         labels = (identity.manager, identity.name, namespace, pod, container, identity.job_id, user)
         return Sample(table.INFO, (entity.workload, *labels), 1)
+
+    def _user(self, entity: Entity) -> str:
+        """Name of whose it is, or the number; of a job whose path does not tell, the first of its processes that is not root's."""
+        number = entity.identity.uid
+        if not number and entity.identity.rank is Rank.JOB:
+            owners = (_owner_of(f"{self.host.paths.procfs}/{process}") for process in self._processes[entity.workload])
+            number = next((str(owner) for owner in owners if owner), "")
+        return self._users.get(number, number)
 
     def _network_samples(self, present: Sequence[Entity]) -> list[Sample]:
         """TCP of the namespaces: a pod's containers share one, so it is the pod's."""
@@ -234,6 +243,14 @@ class WorkloadCollector:
             return self.host.files.read_once(path)
         except ReadError:
             return None
+
+
+def _owner_of(folder: str) -> int | None:
+    """User number of a process, to whom its folder in /proc belongs; None if it has ended."""
+    try:
+        return os.stat(folder).st_uid  # noqa: PTH116  (as below)
+    except OSError:
+        return None
 
 
 def _sample(workload: str, metric: Metric, labels: tuple[str, ...], value: int, divisor: int) -> Sample:

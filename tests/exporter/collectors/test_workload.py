@@ -1,19 +1,26 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hwsonde_exporter.collectors._cgroups import MAX_DEPTH, Hierarchy, find_hierarchies, walk
-from hwsonde_exporter.workload_options import WorkloadOptions
 from hwsonde_exporter.collectors._workload_pods import read_pod_names
 from hwsonde_exporter.collectors.workload import WorkloadCollector
 from hwsonde_exporter.errors import CollectorError, Reason, Unavailable
 from hwsonde_exporter.host import Host, Paths
+from hwsonde_exporter.metric import Kind
+from hwsonde_exporter.workload_options import WorkloadOptions
 from tests.exporter.collectors.hosts import HOSTS, values
+from tests.exporter.contracts.test_collectors import check, garbled_tree
 from tests.fixtures import cgroup_trees as trees
 from tests.fixtures.make_node192 import write
 
@@ -384,3 +391,44 @@ def test_memory_stays_flat_while_jobs_come_and_go(machine: Make) -> None:
     assert len(collector._selection.chosen) == 2
     assert set(collector._processes) == set(workloads(host.collect()))
     assert len(collector.host.files._slots) <= 2
+
+
+@given(seed=st.integers(0, 2**32), name=st.sampled_from(sorted(ALL)))
+@settings(max_examples=40, deadline=None)
+def test_garbled_hosts_give_sound_samples_that_do_not_fall(seed: int, name: str) -> None:
+    with TemporaryDirectory() as folder:
+        whole, garbled = Path(folder) / "whole", Path(folder) / "garbled"
+        write(ALL[name](), whole)
+        garbled.mkdir()
+        garbled_tree(whole, garbled, random.Random(seed))
+        host = Host(Paths(garbled / "proc", garbled / "sys", garbled / "root"))
+        clock = Clock()
+        collector = WorkloadCollector(
+            host, options=WorkloadOptions(minimum_cpu_seconds=0, user_names=True), clock=clock
+        )
+        last: Answer = {}
+        for _ in range(2):
+            clock.now += 100
+            samples = []
+            with suppress(CollectorError):
+                collector.probe()
+                samples = list(collector.collect())
+            check(samples, WorkloadCollector.metrics)
+            answer = values(samples)
+            counters = {sample.metric.name for sample in samples if sample.metric.kind is Kind.COUNTER}
+            assert all(answer[key] >= last.get(key, 0) for key in answer if key[0] in counters)
+            last.update(answer)
+        host.files.close()
+
+
+def test_the_user_of_a_job_of_version_2_is_that_of_its_processes(
+    machine: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = trees.slurm_v2() | {"proc/1/mountinfo": trees.MOUNTS_V2, "root/etc/passwd": "ada:x:1000:1000::/:/bin/sh"}
+    owners = {"48400": 1000, "51200": 1001}
+    monkeypatch.setattr(
+        "hwsonde_exporter.collectors.workload._owner_of", lambda folder: owners.get(folder.rpartition("/")[2], 0)
+    )
+    answer = machine(tree, WorkloadOptions(user_names=True)).collect()
+    users = {key[1]: key[-1] for key in answer if key[0] == "hwsonde_workload_info"}
+    assert (users["slurm:48213"], users["slurm:48220"], users["systemd:slurmd.service"]) == ("ada", "1001", "")
