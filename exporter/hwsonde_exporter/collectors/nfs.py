@@ -42,7 +42,7 @@ ERRORS = _counter(
     name="hwsonde_storage_nfs_operation_errors_total",
     help="NFS operations that ended with an error; a lookup of a file that does not exist counts too.",
     labels=("export", "operation"),
-    source=f"{_SOURCE} per-op statistics: errors (since Linux 5.3)",
+    source=f"{_SOURCE} per-op statistics: errors (newer kernels only)",
 )
 RETRANSMISSIONS = _counter(
     name="hwsonde_storage_nfs_retransmissions_total",

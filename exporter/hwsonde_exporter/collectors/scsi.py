@@ -42,7 +42,7 @@ ERRORS = _counter(
 TIMEOUTS = _counter(
     name="hwsonde_storage_scsi_timeouts_total",
     help="Commands of a SCSI disk that timed out.",
-    source=f"{_BASE}/iotmo_cnt (hexadecimal, 32 bits; since Linux 5.19)",
+    source=f"{_BASE}/iotmo_cnt (hexadecimal, 32 bits; newer kernels only)",
 )
 _COUNTS = (("iorequest_cnt", REQUESTED), ("iodone_cnt", DONE), ("ioerr_cnt", ERRORS), ("iotmo_cnt", TIMEOUTS))
 
