@@ -12,7 +12,6 @@ from itertools import accumulate
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.moments import CompensatedSum
 
-
 # Bounds for the time to another host and back: from two hosts on one switch to the other side of the world.
 ROUND_TRIP_SECONDS = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5)
 
