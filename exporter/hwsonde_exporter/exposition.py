@@ -136,7 +136,8 @@ def compile_shape(
     metrics, labels, suffixes
         Identities of the samples, in the order in which they come.
     declared
-        The metrics that may occur; None allows any.
+        The metrics of ours that may occur; None allows any. Those of others (`Foreign`) always may, since they cannot have a
+        name like ours.
     limit
         Greatest number of series that may be printed; None for no limit.
     selection
