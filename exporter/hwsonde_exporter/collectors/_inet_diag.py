@@ -30,6 +30,12 @@ _NO_MIN_RTT = (1 << 32) - 1
 _MAPPED = bytes(10) + b"\xff\xff"
 
 
+_BYTECODE = 1  # INET_DIAG_REQ_BYTECODE
+_JUMP, _DESTINATION = 1, 8  # INET_DIAG_BC_JMP, INET_DIAG_BC_D_COND
+_STEP = struct.Struct("=BBH")  # code, distance if it holds, distance if not
+_HOST_CONDITION = struct.Struct("=BBxxi")  # struct inet_diag_hostcond: family, length of the prefix, port or -1
+
+
 class Flow(NamedTuple):
     """One established connection.
 
@@ -75,9 +81,31 @@ class Flow(NamedTuple):
     duplicates: int
 
 
-def request(state: int) -> bytes:
-    """Request for all TCP sockets in one state, with struct tcp_info."""
-    return _REQUEST.pack(_AF_UNSPEC, 0, 0, 1 << (_INFO - 1), b"", 1 << state, 0)
+def request(state: int, *, with_loopback: bool = True) -> bytes:
+    """Request for all TCP sockets in one state, with struct tcp_info; those of the loopback addresses may be left out."""
+    head = _REQUEST.pack(_AF_UNSPEC, 0, 0, 1 << (_INFO - 1), b"", 1 << state, 0)
+    return (
+        head if with_loopback else head + _ATTRIBUTE.pack(_ATTRIBUTE.size + len(_NO_LOOPBACK), _BYTECODE) + _NO_LOOPBACK
+    )
+
+
+def _filter() -> bytes:
+    """Program for the kernel that passes over connections to 127.0.0.0/8 and ::1 (struct inet_diag_bc_op).
+
+    Each step says how far to go if its condition holds and if not; who arrives just at the end is shown, who jumps beyond it is
+    not. A jump is a condition that never holds.
+    """
+    program = b""
+    # From the end to the beginning, since a jump must know how much is behind it.
+    for family, length, address in ((_AF_INET6, 128, bytes(15) + b"\1"), (_AF_INET, 8, b"\x7f\0\0\0")):
+        jump = _STEP.pack(_JUMP, _STEP.size, _STEP.size + len(program) + 4)
+        condition = _HOST_CONDITION.pack(family, length, -1) + address
+        size = _STEP.size + len(condition)
+        program = _STEP.pack(_DESTINATION, size, size + len(jump)) + condition + jump + program
+    return program
+
+
+_NO_LOOPBACK = _filter()
 
 
 def parse_flow(message: memoryview) -> Flow | None:

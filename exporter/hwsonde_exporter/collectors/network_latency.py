@@ -105,7 +105,8 @@ STALLED = _gauge(
 LEFT_OUT = Metric(
     "hwsonde_network_tcp_flows_left_out",
     Kind.GAUGE,
-    "TCP connections that were read and are not in the other metrics: within the host, or of a device that is left out.",
+    "TCP connections that were read and are not in the other metrics: between addresses of this host, or of a device that is "
+    "left out. Those of the loopback addresses are not even read.",
     ("reason",),
     subsystem="network",
     source="NETLINK_SOCK_DIAG",
@@ -113,7 +114,8 @@ LEFT_OUT = Metric(
 COVERAGE = Metric(
     "hwsonde_network_tcp_flow_coverage_ratio",
     Kind.GAUGE,
-    "Share of the established TCP connections that were read; below 1 on a host with more than 5000.",
+    "Share of the established TCP connections that were read; below 1 where more than 5000 leave the host, and then counted "
+    "against all, those within the host too.",
     (),
     "ratio",
     "network",
@@ -205,7 +207,7 @@ class NetworkLatencyCollector:
         samples: list[Sample] = []
         for _, pair in sorted(self._pairs.items()):
             samples += pair.samples(self._size)
-        samples += [Sample(LEFT_OUT, (reason,), left_out[reason]) for reason in ("loopback", "ignored_device")]
+        samples += [Sample(LEFT_OUT, (reason,), left_out[reason]) for reason in ("own_address", "ignored_device")]
         share = self._share(read, complete=complete)
         if share is not None:
             samples.append(Sample(COVERAGE, (), share))
@@ -243,7 +245,7 @@ class NetworkLatencyCollector:
         ledger, places = self._ledger, self._places
         ledger.begin()
         read, complete = 0, True
-        for _, message in self._dump(SOCK_DIAG, REQUEST_TYPE, request(ESTABLISHED)):
+        for _, message in self._dump(SOCK_DIAG, REQUEST_TYPE, request(ESTABLISHED, with_loopback=False)):
             if read >= MAX_FLOWS or (read & 63 == 63 and self._clock() >= deadline):
                 complete = False
                 break
@@ -271,7 +273,7 @@ class NetworkLatencyCollector:
         found: _Pair | str
         device = devices.device(source, bound)
         if devices.is_loopback(source, destination):
-            found = "loopback"
+            found = "own_address"
         elif device and self.host.ignored.devices.fullmatch(device):
             found = "ignored_device"
         else:

@@ -71,6 +71,23 @@ def test_the_request_is_struct_inet_diag_req() -> None:
     assert struct.unpack_from("=I", request(ESTABLISHED), 52) == (2,)
 
 
+@pytest.mark.parametrize(("listening", "asked"), [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("::", "127.0.0.1")])
+def test_the_kernel_passes_over_loopback(listening: str, asked: str) -> None:
+    family = socket.AF_INET6 if ":" in listening else socket.AF_INET
+    with socket.create_server((listening, 0), family=family, dualstack_ipv6=listening == "::") as server:
+        port = server.getsockname()[1]
+        with socket.create_connection((asked, port)), server.accept()[0]:
+            found = []
+            for with_loopback in (True, False):
+                asking = request(ESTABLISHED, with_loopback=with_loopback)
+                ports = [
+                    struct.unpack_from("!HH", message, 4)
+                    for _, message in dumper(Path("/proc"))(SOCK_DIAG, REQUEST_TYPE, asking)
+                ]
+                found.append(sum(port in pair for pair in ports))
+    assert found == [2, 0]
+
+
 def test_a_connection_is_read() -> None:
     info = {"retransmits": 3, "limited": 3, "last_data_sent": 12, "rtt": 180, "total_retrans": 7, "bytes_acked": 2**40,
             "min_rtt": 90, "data_segs_out": 1000, "delivery_rate": 10**10, "dsack_dups": 2}  # fmt: skip
@@ -221,7 +238,7 @@ def test_counters_that_wrap_go_on() -> None:
 def test_loopback_and_devices_left_out_are_counted_only() -> None:
     (found,) = looks([one(local="10.0.0.5", remote="10.0.0.5"), one(2, local="172.17.0.1", remote="172.17.0.2")])
     assert found == {
-        ("flows_left_out", "loopback"): 1,
+        ("flows_left_out", "own_address"): 1,
         ("flows_left_out", "ignored_device"): 1,
         ("flow_coverage_ratio",): 1.0,
     }

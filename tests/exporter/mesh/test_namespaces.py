@@ -118,7 +118,7 @@ def test_a_slow_cable_shows_in_round_trip_time_losses_and_rate(ends: tuple[End, 
     watched = collector(first)
     watched.probe()
     assert table(list(watched.collect())) == {
-        ("flows_left_out", "loopback"): 0,
+        ("flows_left_out", "own_address"): 0,
         ("flows_left_out", "ignored_device"): 0,
         ("flow_coverage_ratio",): 1.0,
     }
