@@ -106,7 +106,8 @@ class SimulatedHost:
     def stop(self) -> None:
         """End, and leave the files as they are."""
         self._over.set()
-        self._thread.join(5)
+        if self._thread.is_alive():
+            self._thread.join(5)
         for descriptor in self._files.values():
             os.close(descriptor)
 
