@@ -13,6 +13,7 @@ from hwsonde_exporter.errors import ConfigError
 from hwsonde_exporter.exporter import ExporterSettings
 from hwsonde_exporter.host import Ignored, Paths
 from hwsonde_exporter.mesh.service import MOST_PEERS, MeshSettings
+from hwsonde_exporter.nvml.client import NvmlSettings
 from hwsonde_exporter.options import DEFAULT_SERIES_LIMIT, Option, options
 from hwsonde_exporter.privacy import Level, Privacy
 from hwsonde_exporter.privacy_key import read_host_key
@@ -202,6 +203,7 @@ def _settings(values: Mapping[str, Any], kinds: Mapping[str, type[Collector]], *
             _mesh(values),
             values["collector.network_latency.groups"],
             _workloads(values),
+            _nvml(values),
         ),
         log_level=values["log.level"],
         log_format=values["log.format"],
@@ -222,6 +224,12 @@ def _workloads(values: Mapping[str, Any]) -> WorkloadOptions:
         values["collector.workload.minimum-memory-bytes"],
         values["collector.workload.tasks"],
         values["collector.workload.user-names"],
+    )
+
+
+def _nvml(values: Mapping[str, Any]) -> NvmlSettings:
+    return NvmlSettings(
+        values["nvml.library"], values["nvml.deadline"], values["nvml.serials"], values["sampler.hertz"]
     )
 
 

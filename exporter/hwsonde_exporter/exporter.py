@@ -13,6 +13,7 @@ from hwsonde_exporter.collectors.network_probe import NetworkProbeCollector
 from hwsonde_exporter.exposition import Block, Shape, block_of
 from hwsonde_exporter.host import Host, Ignored, Paths, RemoteGroup
 from hwsonde_exporter.mesh.service import Mesh, MeshSettings
+from hwsonde_exporter.nvml.client import Client, NvmlSettings
 from hwsonde_exporter.registry import Collector, FastSource
 from hwsonde_exporter.runner import Runner, RunnerSettings
 from hwsonde_exporter.sampler import Sampler
@@ -27,7 +28,7 @@ class ExporterSettings:
     """What may be configured while the exporter runs: see `RunnerSettings`; ``hertz`` is the sampler's rate, 0 for none.
 
     ``mesh`` is for the mesh probe, which runs where the collector ``network_probe`` does; ``remote_groups`` are names for the
-    addresses of other hosts, ``workloads`` the bounds on workloads.
+    addresses of other hosts, ``workloads`` the bounds on workloads, ``nvml`` how NVIDIA's library is asked.
     """
 
     runner: RunnerSettings
@@ -35,6 +36,7 @@ class ExporterSettings:
     mesh: MeshSettings = field(default_factory=MeshSettings)
     remote_groups: tuple[RemoteGroup, ...] = ()
     workloads: WorkloadOptions = field(default_factory=WorkloadOptions)
+    nvml: NvmlSettings = field(default_factory=NvmlSettings)
 
 
 class Exporter:
@@ -73,6 +75,7 @@ class Exporter:
         self._started = clocks.wall()
         self._settings = settings
         self._mesh = Mesh()
+        self._nvml = Client(settings.nvml)
         self._runner = Runner(kinds, self._new_host, settings.runner, clocks)
         self._sampler = Sampler(
             self._fast_sources(settings),
@@ -115,6 +118,7 @@ class Exporter:
         self._sampler.stop()
         self._runner.stop()
         self._mesh.stop()
+        self._nvml.stop()
 
     def settle(self, timeout: float) -> None:
         """Wait until each background collector has run once, for ``timeout`` seconds at most."""
@@ -125,6 +129,7 @@ class Exporter:
         if settings != self._settings:
             self._settings = settings
             self._mesh.configure(_mesh(settings))
+            self._nvml.configure(settings.nvml)
             self._runner.configure(settings.runner)
             rules = settings.runner.selection, settings.runner.privacy
             self._sampler.configure(self._fast_sources(settings), settings.hertz, *rules)
@@ -187,6 +192,7 @@ class Exporter:
             textfiles=self._textfiles,
             mesh=self._mesh.samples,
             workloads=lambda: self._settings.workloads,
+            nvml=self._nvml,
         )
 
     def _fast_sources(self, settings: ExporterSettings) -> dict[str, tuple[type[FastSource], Callable[[], FastSource]]]:

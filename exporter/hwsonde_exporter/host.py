@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.metric import Sample
+from hwsonde_exporter.nvml.client import Client
 from hwsonde_exporter.workload_options import WorkloadOptions
 
 _CHUNK = 1 << 16
@@ -169,7 +170,8 @@ class Host:
 
     ``remote_groups`` gives the present names for addresses of other hosts. ``textfiles`` is the directory in which other
     programs leave metrics, if there is one. ``mesh`` gives what the mesh probe has found, or None where it has nothing to do;
-    it is None itself where there is none. ``workloads`` gives the present bounds on workloads.
+    it is None itself where there is none. ``workloads`` gives the present bounds on workloads. ``nvml`` asks the driver of NVIDIA's
+    GPUs; all collectors share it.
     """
 
     paths: Paths = field(default_factory=Paths)
@@ -179,3 +181,4 @@ class Host:
     textfiles: Path | None = None
     mesh: Callable[[], Sequence[Sample] | None] | None = None
     workloads: Callable[[], WorkloadOptions] = WorkloadOptions
+    nvml: Client | None = None

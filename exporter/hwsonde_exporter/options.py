@@ -213,6 +213,25 @@ def options(kinds: Mapping[str, type[Collector]]) -> dict[str, Option]:
             "standard shows what the collectors' own options allow; strict removes user names, process names and serial numbers from all "
             "labels, and replaces names of hosts, exports, mount points, pods and devices' UUIDs by pseudonyms (default standard)",
         ),
+        Option(
+            "nvml.library",
+            _absolute,
+            None,
+            "library to load in place of libnvidia-ml.so.1, for drivers in unusual places (default none)",
+        ),
+        Option(
+            "nvml.deadline",
+            _number(0.1, 60.0),
+            2.0,
+            "seconds that NVIDIA's driver may take to answer one group of questions about one GPU before it counts as hung (default 2)",
+        ),
+        Option(
+            "nvml.serials",
+            parse_switch,
+            default=False,
+            help="show serial numbers of GPUs in the label serial of hwsonde_gpu_info (default off)",
+            switch=True,
+        ),
         Option("sampler.hertz", _rate, 10.0, "ticks a second of the fast sampler, 0 switches it off (default 10)"),
         Option("log.level", _choice(*logs.LEVELS), "info", f"one of {', '.join(logs.LEVELS)} (default info)"),
         Option("log.format", _choice(*logs.FORMATS), "logfmt", f"one of {', '.join(logs.FORMATS)} (default logfmt)"),

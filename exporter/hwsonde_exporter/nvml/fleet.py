@@ -1,0 +1,92 @@
+"""The GPUs that were seen since the exporter started, whatever the driver sees now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hwsonde_exporter.nvml.answer import MAX_DEVICES, Device, DeviceReply, Reply, WorkerState
+from hwsonde_exporter.nvml.quarantine import WHOLE
+
+# A GPU that could not be asked for so long, since there is no worker, is no longer called up.
+_GRACE_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class _Known:
+    label: str
+    bus_id: str
+    number: int  # the driver's number now or when it was last seen
+    asked: float  # monotonic time of the last answer that spoke of it
+    blamed: bool = False  # the worker hung in it
+
+
+class Fleet:
+    """Remembers GPUs by UUID, so that one that is lost still has a series that says so."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    def merge(self, reply: Reply, skipped: Mapping[int, Mapping[str, float]], now: float) -> tuple[Device, ...]:
+        """Take what the worker says at monotonic time ``now`` and give every GPU ever seen.
+
+        Parameters
+        ----------
+        reply
+            The worker's.
+        skipped
+            What is left out, by the driver's number: seconds until it is tried again, by group.
+        now
+            Monotonic time.
+        """
+        seen = {}
+        for device in reply.devices:
+            if device.uuid and device.uuid not in seen and self._note(device, now):
+                seen[device.uuid] = device
+        devices = []
+        for uuid, known in self._known.items():
+            left_out = skipped.get(known.number, {})
+            if (found := seen.get(uuid)) is not None:
+                up, error, readings = not found.error, found.error, found.readings
+            else:
+                hung = WHOLE in left_out
+                up, error, readings = False, "timeout" if hung else reply.unreachable.get(known.number, "missing"), ()
+                known.asked = now
+            known.blamed = False
+            devices.append(Device(known.label, uuid, known.bus_id, up, error, readings, left_out))
+        return _in_order(devices)
+
+    def dark(self, state: WorkerState, now: float) -> tuple[Device, ...]:
+        """Give every GPU ever seen while there is no worker to ask: those it hung in are down, the others after a while."""
+        devices = []
+        for uuid, known in self._known.items():
+            down = known.blamed or now - known.asked > _GRACE_SECONDS
+            error = "timeout" if known.blamed else state.value
+            devices.append(Device(known.label, uuid, known.bus_id, False if down else None, error if down else ""))
+        return _in_order(devices)
+
+    def blame(self, number: int) -> None:
+        """Note that the worker hung in the GPU of this number."""
+        for known in self._known.values():
+            if known.number == number:
+                known.blamed = True
+
+    def name(self, uuid: str) -> str | None:
+        """Label of a GPU, or None for one that was never seen."""
+        known = self._known.get(uuid)
+        return known.label if known is not None else None
+
+    def _note(self, device: DeviceReply, now: float) -> bool:
+        known = self._known.get(device.uuid)
+        if known is None:
+            if len(self._known) >= MAX_DEVICES:
+                return False
+            self._known[device.uuid] = _Known(str(device.index), device.bus_id, device.number, now)
+        else:
+            known.number, known.asked = device.number, now
+            known.bus_id = device.bus_id or known.bus_id
+        return True
+
+
+def _in_order(devices: list[Device]) -> tuple[Device, ...]:
+    return tuple(sorted(devices, key=lambda device: (int(device.index), device.uuid)))
