@@ -11,6 +11,7 @@ from hwsonde_exporter.collectors._nvme_ioctl import SmartError
 from hwsonde_exporter.collectors.clock import ClockCollector
 from hwsonde_exporter.collectors.ethtool import EthtoolCollector
 from hwsonde_exporter.collectors.filesystem import FilesystemCollector, Usage
+from hwsonde_exporter.collectors.gpu_xid import GpuXidCollector
 from hwsonde_exporter.collectors.host import Clock, HostCollector
 from hwsonde_exporter.collectors.memory_bandwidth import MemoryBandwidthCollector
 from hwsonde_exporter.collectors.network_latency import NetworkLatencyCollector
@@ -28,6 +29,7 @@ from tests.exporter.collectors import ethtool_kernel
 from tests.exporter.collectors.perf_kernel import FixtureKernel
 from tests.exporter.collectors.setting_drivers import fixture_dcb, fixture_settings
 from tests.exporter.collectors.sockets import fixture_kernel
+from tests.exporter.xid.logs import fixture_log
 
 HOSTS = Path(__file__).resolve().parents[2] / "fixtures" / "hosts"
 NAMES = ("vm", "node192")
@@ -104,6 +106,7 @@ def collectors(host: Host) -> Iterator[Collector]:
             ),
             RdmaCollector: partial(RdmaCollector, host, resources=lambda _: RDMA_OBJECTS, timeout=30.0),
             NetworkLatencyCollector: partial(NetworkLatencyCollector, host, dump=fixture_kernel(host)),
+            GpuXidCollector: partial(GpuXidCollector, host, log=fixture_log(host), wall=lambda: 1_763_864_000.0),
             SettingsCollector: partial(
                 SettingsCollector,
                 host,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections import deque
+from collections.abc import Callable
+
+from hwsonde_exporter.host import Host
 
 
 class Log:
@@ -63,3 +66,24 @@ class Reader:
 
 def xid(code: int, address: str = "0000:3b:00", rest: str = "pid=4711, name=python3, Ch 00000010") -> str:
     return f"NVRM: Xid (PCI:{address}): {code}, {rest}"
+
+
+def fixture_log(host: Host) -> Callable[[], Reader]:
+    """Log of a fixture host: what its drivers have printed between the start of the exporter and now."""
+
+    def open_it() -> Reader:
+        log = Log()
+        log.write("NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  550.90.07  Release Build")
+        reader = log.open()
+        if (host.paths.procfs / "driver" / "nvidia").is_dir():
+            for text in (
+                xid(31, "0000:3c:00"),
+                xid(31, "0000:3c:00"),
+                xid(63, "0000:ba:00", "pid='<unknown>', name=<unknown>, Row Remapper: New row marked for remapping"),
+                "nvidia-nvswitch1: SXid (PCI:0000:45:00.0): 20009, Non-fatal, Link 28 RX Short Error Rate",
+                xid(79, "0000:dd:00", "GPU has fallen off the bus."),
+            ):
+                log.write(text)
+        return reader
+
+    return open_it
