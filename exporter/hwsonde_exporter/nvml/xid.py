@@ -16,6 +16,7 @@ __all__ = [
     "explain",
     "switch_advice",
     "switch_unit",
+    "switch_units",
 ]
 
 # The last code of the table, and the greatest that is believed: what lies above was never printed by a driver.
@@ -73,6 +74,11 @@ _NAMED = {
     22013: "training warning",
     24007: "a request was never answered",
 }  # fmt: skip
+
+
+def switch_units() -> dict[int, str]:
+    """Units of an NVSwitch by the thousands of their codes."""
+    return dict(_UNITS)
 
 
 def switch_unit(code: int) -> str:

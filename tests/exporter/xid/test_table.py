@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,9 @@ from hwsonde_exporter.nvml.xid import (
     switch_advice,
     switch_unit,
 )
+from hwsonde_exporter.nvml.xid_page import main, page
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "xid.md"
 
 
 def test_every_documented_code_is_there_once() -> None:
@@ -77,3 +81,28 @@ def test_switch_codes_are_told_by_their_thousands() -> None:
     assert all(re.fullmatch(r"[a-z][ -~]{10,110}", text) for text in texts)
     assert "reset" in switch_advice(24007, "fatal")
     assert "nothing" in switch_advice(24007, "nonfatal")
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m hwsonde_exporter.nvml.xid_page docs/xid.md"
+
+
+def test_the_page_argues_by_what_the_table_says() -> None:
+    """Codes named as paging page, and those named as not paging do not."""
+    text = page()
+    argued = text[text.index("Why these page") : text.index("These have a series")]
+    for line in re.split(r"^- ", argued, flags=re.MULTILINE)[1:]:
+        first = line.partition(":")[0]
+        codes = re.findall(r"\d+", first)
+        if " to " in first:
+            codes = [str(code) for code in range(int(codes[0]), int(codes[1]) + 1)]
+        pages = {TABLE[int(code)].severity is Severity.CRITICAL for code in codes}
+        assert pages == {"not" not in first}, line
+
+
+def test_the_page_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "xid.md")]) == 0
+    assert (tmp_path / "xid.md").read_text(encoding="utf-8") == page()
+    assert main([]) == 2
+    assert main([str(tmp_path / "no" / "xid.md")]) == 2
+    assert "No such file" in capsys.readouterr().err
