@@ -12,7 +12,7 @@ from hwsonde_exporter.collectors._nvidia_procfs import Identity, has_driver, rea
 from hwsonde_exporter.errors import Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
-from hwsonde_exporter.nvml.kmsg import LogReader, OpenLog, SxidLine, XidLine, open_log
+from hwsonde_exporter.nvml.kmsg import DriverLoaded, LogReader, OpenLog, SxidLine, XidLine, open_log
 from hwsonde_exporter.nvml.merge import Count, Key, Merger, Source
 from hwsonde_exporter.nvml.xid import MOST, PRECREATED, explain, switch_advice, switch_unit
 from hwsonde_exporter.registry import register
@@ -36,6 +36,12 @@ LAST = _gauge(
     labels=("gpu", "uuid", "xid"),
     unit="seconds",
     source="time of receipt of the event",
+)
+LOGGED = _gauge(
+    name="hwsonde_gpu_xid_logged_errors",
+    help="XID errors in the kernel's log since the driver was loaded, or since boot, as far back as the log goes.",
+    labels=("gpu", "uuid", "xid"),
+    source="/dev/kmsg (NVRM: Xid), from its beginning",
 )
 INFO = _gauge(
     name="hwsonde_gpu_xid_info",
@@ -137,7 +143,7 @@ class GpuXidCollector:
     name: ClassVar[str] = "gpu_xid"
     help: ClassVar[str] = "XID errors of NVIDIA GPUs and SXID errors of NVSwitches"
     metrics: ClassVar[tuple[Metric, ...]] = (
-        ERRORS, LAST, INFO, SWITCH_ERRORS, SWITCH_LAST, SWITCH_INFO, SOURCE_UP, LOST,
+        ERRORS, LAST, LOGGED, INFO, SWITCH_ERRORS, SWITCH_LAST, SWITCH_INFO, SOURCE_UP, LOST,
     )  # fmt: skip
     period: ClassVar[float | None] = 1.0
     enabled: ClassVar[bool] = True
@@ -153,8 +159,10 @@ class GpuXidCollector:
         self.host = host
         self._ask = ask
         self._reader = LogReader(log or partial(open_log, host))
+        self._history = LogReader(log or partial(open_log, host), from_start=True)
         self._wall = wall
         self._merger = Merger()
+        self._logged: Counter[Key] = Counter()
         self._switches: Counter[SxidLine] = Counter()
         self._switch_times: dict[SxidLine, float] = {}
         self._taken = 0  # number of the last event of the library
@@ -190,6 +198,7 @@ class GpuXidCollector:
                 self._add(Source.NVML, Key(self._address(event), event.xid), (event.time, event.time), 1)
         self._taken = max((event.sequence for event in told.events), default=self._taken)
         readable = self._read_log(now)
+        self._read_history()
         self._merger.forget(now)
         sources = [
             Sample(SOURCE_UP, (Source.NVML,), int(told.running)),
@@ -220,10 +229,24 @@ class GpuXidCollector:
         for line, count in Counter(poll.lines).items():
             if isinstance(line, XidLine):
                 self._add(Source.KMSG, Key(line.address, line.code), (began, now), count)
-            elif line in self._switches or len(self._switches) < _MOST_KEYS:
+            elif isinstance(line, SxidLine) and (line in self._switches or len(self._switches) < _MOST_KEYS):
                 self._switches[line] += count
                 self._switch_times[line] = now
         return True
+
+    def _read_history(self) -> None:
+        """Count what the driver has printed since it was loaded, before this program started too."""
+        try:
+            poll = self._history.poll()
+        except Unavailable:
+            return
+        for line in poll.lines:
+            if isinstance(line, DriverLoaded):
+                self._logged.clear()
+            elif isinstance(line, XidLine):
+                key = Key(line.address, line.code)
+                if key in self._logged or len(self._logged) < _MOST_KEYS:
+                    self._logged[key] += 1
 
     def _add(self, source: Source, key: Key, span: tuple[float, float], count: int) -> None:
         if key in self._merger or len(self._merger) < _MOST_KEYS:
@@ -253,7 +276,13 @@ class GpuXidCollector:
             joined[labels] = Count(before.total + count.total, max(before.last, count.last))
         samples = [Sample(ERRORS, labels, count.total) for labels, count in sorted(joined.items())]
         samples += [Sample(LAST, labels, count.last) for labels, count in sorted(joined.items()) if count.total]
-        for code in sorted({key.code for key, count in counts.items() if count.total}):
+        logged: Counter[tuple[str, str, str]] = Counter()
+        for key, times in self._logged.items():
+            logged[(*self._labels(key.address), str(key.code))] += times
+        samples += [Sample(LOGGED, labels, times) for labels, times in sorted(logged.items())]
+        for code in sorted(
+            {key.code for key, count in counts.items() if count.total} | {key.code for key in self._logged}
+        ):
             row = explain(code)
             words = (row.origin.value, row.severity.value, row.advice.value)
             samples.append(Sample(INFO, (str(code), row.name, *words), 1))

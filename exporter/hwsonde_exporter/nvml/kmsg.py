@@ -44,6 +44,7 @@ _SXID = re.compile(
     rb"nvidia-nvswitch(\d{1,3}): SXid \(PCI:[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?\): (\d{1,9})(?![\w.])"
     rb"(?:, (Fatal|Non-fatal))?"
 )
+_LOADING = b"NVRM: loading NVIDIA UNIX"
 _SEVERITIES = {b"Fatal": "fatal", b"Non-fatal": "nonfatal", b"": "unknown"}
 
 
@@ -60,6 +61,13 @@ class SxidLine(NamedTuple):
     switch: str
     code: int
     severity: str
+
+
+class DriverLoaded(NamedTuple):
+    """The GPUs' driver was loaded: what it printed before is over."""
+
+
+Line = XidLine | SxidLine | DriverLoaded
 
 
 class Record(NamedTuple):
@@ -82,8 +90,10 @@ def parse_record(data: bytes) -> Record | None:
     return Record(sequence, priority >> 3, rest.partition(b"\n")[0])
 
 
-def parse_line(text: bytes) -> XidLine | SxidLine | None:
+def parse_line(text: bytes) -> Line | None:
     """Parse the text of a record; None for one that speaks of no XID."""
+    if text.startswith(_LOADING):
+        return DriverLoaded()
     match = _XID.match(text)
     if match is not None:
         code = int(match[4])
@@ -182,12 +192,12 @@ def open_log(host: Host) -> Device:
 class Poll(NamedTuple):
     """What one look at the log gave: its lines, and whether its end was reached."""
 
-    lines: list[XidLine | SxidLine]
+    lines: list[Line]
     finished: bool
 
 
 class LogReader:
-    """Reads the lines that came since the last look; never one from before the start, never one twice.
+    """Reads the lines that came since the last look, and never one twice.
 
     When the device has to be opened anew, reading goes on behind the last record that was seen. ``lost`` counts records
     that the kernel overwrote before they were read.
@@ -196,10 +206,13 @@ class LogReader:
     ----------
     open_it
         Opens the device at its end; raises `Unavailable`.
+    from_start
+        Whether to begin with the oldest line that is still there, and not with those that are yet to come.
     """
 
-    def __init__(self, open_it: OpenLog) -> None:
+    def __init__(self, open_it: OpenLog, *, from_start: bool = False) -> None:
         self._open = open_it
+        self._from_start = from_start
         self._device: Device | None = None
         self._next: int | None = None  # number of the record that should come next
         self.lost = 0
@@ -209,7 +222,7 @@ class LogReader:
         if self._device is not None:
             return
         self._device = self._open()
-        if self._next is not None:
+        if self._from_start or self._next is not None:
             with suppress(OSError):
                 self._device.seek_first()
 
@@ -222,7 +235,7 @@ class LogReader:
     def poll(self, most: int = MOST_RECORDS) -> Poll:
         """Read what has come, ``most`` records at most; raises `Unavailable` if the device cannot be read any more."""
         self.open()
-        found: list[XidLine | SxidLine] = []
+        found: list[Line] = []
         for _ in range(most):
             try:
                 data = self._device.read() if self._device is not None else b""

@@ -21,6 +21,7 @@ written from NVIDIA's public XID catalogue and the open driver; they speak of th
 | `hwsonde_gpu_xid_errors_total{gpu,uuid,xid}` | how often the driver reported a code since the exporter started |
 | `hwsonde_gpu_xid_last_timestamp_seconds{gpu,uuid,xid}` | when it did so last |
 | `hwsonde_gpu_xid_info{xid,name,class,severity,action}` | the row of the table below, for each code that was seen |
+| `hwsonde_gpu_xid_logged_errors{gpu,uuid,xid}` | the same in the kernel's log since the driver was loaded, before the exporter started too |
 | `hwsonde_gpu_sxid_errors_total{switch,sxid,severity}` and `..._sxid_last_timestamp_seconds`, `..._sxid_info` | the same of NVSwitches |
 | `hwsonde_gpu_xid_source_up{source}` | whether the library (`nvml`) and the kernel's log (`kmsg`) are heard |
 | `hwsonde_gpu_kernel_log_lost_records_total` | records of the log that were overwritten before they were read |

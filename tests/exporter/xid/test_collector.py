@@ -27,6 +27,7 @@ from tests.exporter.xid.logs import Log, xid
 from tests.fixtures.node192_gpu import uuid_of
 
 ERRORS, LAST, INFO = "hwsonde_gpu_xid_errors_total", "hwsonde_gpu_xid_last_timestamp_seconds", "hwsonde_gpu_xid_info"
+LOGGED = "hwsonde_gpu_xid_logged_errors"
 SWITCH = "hwsonde_gpu_sxid_errors_total"
 GPU = ("1", uuid_of(1))
 ADDRESS = "0000:3c:00"
@@ -84,6 +85,29 @@ def test_a_line_is_counted_explained_and_dated() -> None:
     assert info[1:4] == ("79", "GPU fell off the bus", "hardware")
     assert info[4] == "critical"
     assert "reboot" in info[5]
+
+
+def test_what_was_logged_before_the_start_is_shown_but_not_counted() -> None:
+    bench = Bench()
+    for code in (31, 79, 79):
+        bench.log.write(xid(code, ADDRESS))
+    bench.start()
+    found = bench.look()
+    assert found[ERRORS, *GPU, "79"] == 0
+    assert (found[LOGGED, *GPU, "31"], found[LOGGED, *GPU, "79"]) == (1, 2)
+    assert {key[1] for key in found if key[0] == INFO} == {"31", "79"}
+    bench.log.write(xid(79, ADDRESS))
+    found = bench.look()
+    assert (found[ERRORS, *GPU, "79"], found[LOGGED, *GPU, "79"]) == (1, 3)
+
+
+def test_a_driver_that_is_loaded_again_starts_anew() -> None:
+    bench = Bench()
+    bench.log.write(xid(119, ADDRESS))
+    bench.start()
+    assert bench.look()[LOGGED, *GPU, "119"] == 1
+    bench.log.write("NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build")
+    assert (LOGGED, *GPU, "119") not in bench.look()
 
 
 def test_what_both_tell_counts_once_in_either_order() -> None:

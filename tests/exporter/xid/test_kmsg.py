@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from hwsonde_exporter.errors import Reason, Unavailable
 from hwsonde_exporter.host import Host, Paths
 from hwsonde_exporter.nvml.kmsg import (
+    DriverLoaded,
     KernelLog,
+    Line,
     LogReader,
     Record,
     SxidLine,
@@ -70,19 +72,19 @@ GPU = "0000:3b:00"
         ("NVRM: Xid (0000:03:00): 14, Channel 00000001", XidLine("0000:03:00", 14)),
         ("NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", XidLine(GPU, 154)),
         ("NVRM: Xid (PCI:0000:3b:00): 48", XidLine(GPU, 48)),
+        ("NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.86.15", DriverLoaded()),
         ("nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 24007, Fatal, Link 30 sourcetrack timeout error (First)", SxidLine("3", 24007, "fatal")),
         ("nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20009, Non-fatal, Link 28 RX Short Error Rate", SxidLine("0", 20009, "nonfatal")),
         ("nvidia-nvswitch2: SXid (PCI:0000:c4:00.0): 10002, Severity 5 Engine instance 00 Sub-engine instance 00", SxidLine("2", 10002, "unknown")),
     ],
 )  # fmt: skip
-def test_what_drivers_print(text: str, found: XidLine | SxidLine) -> None:
+def test_what_drivers_print(text: str, found: Line) -> None:
     assert parse_line(text.encode()) == found
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.86.15",
         "NVRM: Xid error: xyz, invalid data",
         "NVRM: Xid (invalid): some error",
         "NVRM: Xid (PCI:0000:3b:00): seventy-nine, x",
@@ -112,7 +114,7 @@ def test_only_place_and_number_are_kept(code: int, bus: int, tail: str) -> None:
 
 
 def lines(reader: LogReader) -> list[int]:
-    return [line.code for line in reader.poll().lines]
+    return [line.code for line in reader.poll().lines if not isinstance(line, DriverLoaded)]
 
 
 def test_lines_from_before_the_start_are_not_read() -> None:
@@ -126,6 +128,18 @@ def test_lines_from_before_the_start_are_not_read() -> None:
     assert lines(reader) == [31, 48]
     assert lines(reader) == []
     assert log.opened == 1
+
+
+def test_a_reader_may_begin_with_what_is_still_there() -> None:
+    log = Log(room=3)
+    for code in range(1, 6):
+        log.write(xid(code))
+    reader = LogReader(log.open, from_start=True)
+    assert lines(reader) == [3, 4, 5]
+    reader.close()
+    log.write(xid(6))
+    assert lines(reader) == [6]
+    assert reader.lost == 0
 
 
 def test_a_log_opened_anew_goes_on_where_it_was() -> None:
