@@ -83,7 +83,7 @@ class Board:
         return self.limit or self.model.limits[0]
 
 
-def reading(mean: float, swing: float = 0.0, load: Load | None = None, turn: float = 0.0, **more: object) -> Any:  # noqa: ANN401
+def reading(mean: float, swing: float = 0.0, load: Load | None = None, turn: float = 0.0, **more: object) -> Any:
     """A number that swings with a load, ``turn`` radians behind it."""
     if load is None or not swing:
         return {"mean": mean, **more} if more else mean

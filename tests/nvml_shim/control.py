@@ -212,7 +212,7 @@ class Control:
         """Put a GPU back."""
         self.page.absent &= ~(1 << device)
 
-    def switch_mig(self, device: int, on: bool | None) -> None:  # noqa: FBT001
+    def switch_mig(self, device: int, on: bool | None) -> None:
         """Switch MIG on or off, or back to what is recorded (None); handles to MIG devices go stale."""
         self.page.mig[device] = {None: 0, False: 1, True: 2}[on]
         self.page.mig_epoch[device] += 1

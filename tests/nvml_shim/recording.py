@@ -102,7 +102,7 @@ def _calls(scope: str, calls: Mapping[str, Any]) -> Iterator[str]:
         yield from _answer(scope, function, "-", answer)
 
 
-def _answer(scope: str, function: str, arguments: str, answer: Any) -> Iterator[str]:  # noqa: ANN401  (JSON)
+def _answer(scope: str, function: str, arguments: str, answer: Any) -> Iterator[str]:
     place = f"{scope} {function} {arguments}"
     if isinstance(answer, list):
         yield _line(place, "count", len(answer))
@@ -124,7 +124,7 @@ def _is_leaf(answer: object) -> bool:
     return not isinstance(answer, dict) or "error" in answer or bool(answer.keys() & {"mean", "start"})
 
 
-def _line(place: str, field: str, answer: Any) -> str:  # noqa: ANN401  (JSON)
+def _line(place: str, field: str, answer: Any) -> str:
     if field != "-" and not _FIELD.match(field):
         raise RecordingError(f"{place} {field!r}: neither arguments nor the name of a field")
     where = f"{place} {field}"
@@ -163,8 +163,9 @@ def _number(where: str, wave: Mapping[str, Any]) -> str:
         whole = math.floor(value)
         fraction = value - whole
     letter = "c" if "start" in wave else "g"
-    figures = (fraction, rate, swing, period, wave.get("phase", 0))
-    return f"{letter} {TYPES.index(kind)} {whole % 2**64} {' '.join(f'{float(figure)!r}' for figure in figures)} {int(wave.get('wrap', 0))} {float(wave.get('every', 0))!r}"
+    figures = " ".join(repr(float(figure)) for figure in (fraction, rate, swing, period, wave.get("phase", 0)))
+    rest = f"{int(wave.get('wrap', 0))} {float(wave.get('every', 0))!r}"
+    return f"{letter} {TYPES.index(kind)} {whole % 2**64} {figures} {rest}"
 
 
 def _escaped(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import shutil
 from collections.abc import Iterator, Mapping
@@ -9,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import _ctypes
 import pynvml
 
 from tests.nvml_shim.control import Control, Fault
