@@ -84,6 +84,7 @@ class Client:
         self._lost_by: tuple[Worker | None, int] = (None, 0)  # what the present worker has said of it
         self._calls: deque[tuple[str, float]] = deque(maxlen=_MAX_CALLS)
         self._errors: Counter[tuple[str, str]] = Counter()
+        self._rejected: Counter[str] = Counter()
         self._fast: dict[tuple[str, str], deque[float]] = {}
 
     def configure(self, settings: NvmlSettings) -> None:
@@ -148,6 +149,16 @@ class Client:
         """Calls that failed since the start, by group and error."""
         with self._book_lock:
             return dict(self._errors)
+
+    def reject(self, readings: Mapping[str, int]) -> None:
+        """Count readings that a collector did not believe, by name."""
+        with self._book_lock:
+            self._rejected.update(readings)
+
+    def rejected(self) -> Mapping[str, int]:
+        """Readings that were not believed since the start, by name."""
+        with self._book_lock:
+            return dict(self._rejected)
 
     def restarts(self) -> Mapping[str, int]:
         """Workers that were lost since the start, by reason."""

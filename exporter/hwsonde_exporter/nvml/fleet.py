@@ -81,7 +81,7 @@ class Fleet:
         if known is None:
             if len(self._known) >= MAX_DEVICES:
                 return False
-            self._known[device.uuid] = _Known(str(device.index), device.bus_id, device.number, now)
+            self._known[device.uuid] = _Known(str(device.number), device.bus_id, device.number, now)
         else:
             known.number, known.asked = device.number, now
             known.bus_id = device.bus_id or known.bus_id

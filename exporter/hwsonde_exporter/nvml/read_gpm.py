@@ -24,8 +24,8 @@ METRICS = (
     ("pipe_active_ratio", ("tensor_imma",), "NVML_GPM_METRIC_IMMA_TENSOR_UTIL"),
     ("pipe_active_ratio", ("tensor_dfma",), "NVML_GPM_METRIC_DFMA_TENSOR_UTIL"),
     # Mebibytes a second.
-    ("pcie_throughput@mib", ("transmit",), "NVML_GPM_METRIC_PCIE_TX_PER_SEC"),
-    ("pcie_throughput@mib", ("receive",), "NVML_GPM_METRIC_PCIE_RX_PER_SEC"),
+    ("pcie_rate_bytes_per_second", ("transmit",), "NVML_GPM_METRIC_PCIE_TX_PER_SEC"),
+    ("pcie_rate_bytes_per_second", ("receive",), "NVML_GPM_METRIC_PCIE_RX_PER_SEC"),
 )
 _INSTANCE_METRICS = (("mig_sm_active_ratio", (), "NVML_GPM_METRIC_SM_UTIL"),)
 # The library wants 100 ms between two looks at least; a second that a busy host cuts short is one all the same.

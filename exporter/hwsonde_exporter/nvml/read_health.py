@@ -24,6 +24,13 @@ THRESHOLDS = (
     ("memory_max", "NVML_TEMPERATURE_THRESHOLD_MEM_MAX"),
     ("gpu_max", "NVML_TEMPERATURE_THRESHOLD_GPU_MAX"),
 )
+# Of newer cards, by their distance from the temperature at which they slow down.
+MARGINS = (
+    ("shutdown", "NVML_FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT"),
+    ("slowdown", "NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT"),
+    ("memory_max", "NVML_FI_DEV_TEMPERATURE_MEM_MAX_TLIMIT"),
+    ("gpu_max", "NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT"),
+)
 # Places of two bits each in the mask of the fabric's health: 0 says "not supported", 1 "yes", 2 "no".
 FABRIC_ASPECTS = (
     ("degraded_bandwidth", 0),
@@ -96,6 +103,7 @@ def limits(gpu: Gpu) -> Iterator[Row]:
         value = gpu.ask("nvmlDeviceGetTemperatureThreshold", getattr(gpu.nvml, name), key=threshold)
         if value is not None:
             yield "temperature_threshold_celsius", (threshold,), value
+    yield from named_fields(gpu, "temperature_threshold_margin_celsius", MARGINS)
     for reading, function in (
         ("pcie_link_max_generation", "nvmlDeviceGetMaxPcieLinkGeneration"),
         ("pcie_link_max_width_lanes", "nvmlDeviceGetMaxPcieLinkWidth"),

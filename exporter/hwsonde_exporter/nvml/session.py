@@ -224,7 +224,9 @@ class Session:
 
 
 def _short(label: object) -> str:
-    return str(label)[:256]
+    # Some functions of the binding give bytes where others give text.
+    text = label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
+    return text[:256]
 
 
 def _sound(value: object) -> bool:

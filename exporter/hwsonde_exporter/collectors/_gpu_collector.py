@@ -1,0 +1,117 @@
+"""What the collectors of GPUs have in common: they ask the worker for groups of readings and turn those into samples."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import ClassVar
+
+from hwsonde_exporter.collectors._gpu_rows import Converter, Row
+from hwsonde_exporter.collectors._nvidia_procfs import has_driver
+from hwsonde_exporter.collectors._pci import devices
+from hwsonde_exporter.errors import Reason, Unavailable
+from hwsonde_exporter.host import Host
+from hwsonde_exporter.metric import Metric, Sample
+from hwsonde_exporter.nvml.answer import Answer, WorkerState
+from hwsonde_exporter.nvml.client import Client
+
+_NVIDIA = b"0x10de"
+# States of the worker that last, and that somebody must do something about.
+_REASONS = {
+    WorkerState.NO_LIBRARY: Reason.MISSING_TOOL,
+    WorkerState.NO_BINDING: Reason.MISSING_TOOL,
+    WorkerState.NO_DRIVER: Reason.NO_KERNEL_SUPPORT,
+    WorkerState.MISMATCH: Reason.NO_KERNEL_SUPPORT,
+    WorkerState.NO_PERMISSION: Reason.NO_PERMISSION,
+    WorkerState.ERROR: Reason.NO_KERNEL_SUPPORT,
+}
+
+
+def nvidia_gpus(host: Host) -> int:
+    """Count the GPUs of NVIDIA's on the PCI bus, whether a driver knows them or not."""
+    base = host.paths.sys("bus/pci/devices")
+    found = 0
+    for device in devices(host):
+        if device.kind == "gpu":
+            try:
+                found += host.files.read_once(base / device.address / "vendor").strip() == _NVIDIA
+            except Exception:  # noqa: BLE001, S112  (one that has vanished meanwhile is not there)
+                continue
+    return found
+
+
+def client_of(host: Host) -> Client:
+    """Give the way to the driver's library.
+
+    Raises
+    ------
+    Unavailable
+        If this host has no GPU of NVIDIA's, as far as the kernel knows and nobody says otherwise.
+    """
+    client = host.nvml
+    if client is None:
+        raise Unavailable(Reason.DISABLED, "the library of NVIDIA's driver is not asked for this")
+    if client.settings.library is None and not has_driver(host) and not nvidia_gpus(host):
+        raise Unavailable(
+            Reason.NO_HARDWARE,
+            "no GPU of NVIDIA's on the PCI bus and no driver of theirs loaded; looked for again every minute",
+        )
+    return client
+
+
+class GpuReadings:
+    """Asks for groups of readings of all GPUs.
+
+    Attributes
+    ----------
+    rows
+        What each reading becomes, by its name.
+    groups
+        What is asked for, see `hwsonde_exporter.nvml.groups`.
+    nothing
+        What to say where no GPU has any of it; an empty text where that is not to be said.
+
+    Parameters
+    ----------
+    host
+        Whose GPUs.
+    """
+
+    rows: ClassVar[Mapping[str, Row]]
+    groups: ClassVar[Collection[str]]
+    nothing: ClassVar[str] = ""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.converter = Converter(self.rows)
+
+    def probe(self) -> None:
+        """Raise `Unavailable` where there is no GPU, no library, or no GPU that has any of this."""
+        answer = client_of(self.host).collect(self.groups)
+        reason = _REASONS.get(answer.state)
+        # What was lost while it worked is still reported as lost.
+        if reason is not None and not answer.devices:
+            raise Unavailable(reason, answer.detail)
+        if (
+            self.nothing
+            and answer.state is WorkerState.RUNNING
+            and not any(device.readings or device.skipped for device in answer.devices)
+        ):
+            raise Unavailable(Reason.NO_HARDWARE, self.nothing)
+
+    def collect(self) -> Iterable[Sample]:
+        """Ask the worker; what it cannot tell now is left out."""
+        client = self.host.nvml
+        return self.samples(client.collect(self.groups)) if client is not None else []
+
+    def samples(self, answer: Answer) -> list[Sample]:
+        """Give the samples of an answer."""
+        samples = self.converter.samples(answer.devices)
+        if self.converter.rejected and self.host.nvml is not None:
+            self.host.nvml.reject(self.converter.rejected)
+            self.converter.rejected.clear()
+        return samples
+
+
+def metrics_of(rows: Mapping[str, Row]) -> tuple[Metric, ...]:
+    """Metrics of a table, in its order."""
+    return tuple(dict.fromkeys(row.metric for row in rows.values()))
