@@ -82,6 +82,8 @@ def lines(recording: Mapping[str, Any]) -> list[str]:
         raise RecordingError(f"{sorted(unknown)}: unknown")
     found = list(_calls("s", recording.get("system", {})))
     for number, device in enumerate(recording["devices"]):
+        # A GPU that told nothing is there all the same.
+        found.append(_line(f"{number} nvmlDeviceGetIndex -", "-", number))
         found += _calls(str(number), device["calls"])
         for mode in ("off", "on"):
             found += _calls(f"{number}~{mode}", device.get(f"mig_{mode}", {}))
