@@ -48,7 +48,7 @@ class Device:
         Number of the GPU as a label: the driver's own when it was first seen. The driver numbers the others anew when one
         is lost, the label stays.
     uuid
-        Its identity.
+        Its identity; empty for one that the driver counts and that was never to be reached.
     bus_id
         PCI address as sysfs writes it (``0000:3b:00.0``), or an empty text.
     up

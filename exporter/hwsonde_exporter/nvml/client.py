@@ -13,6 +13,7 @@ from hwsonde_exporter.nvml.answer import Answer, Event, Malformed, Reply, Worker
 from hwsonde_exporter.nvml.fleet import Fleet
 from hwsonde_exporter.nvml.launcher import ChildProcess, Launch, Worker
 from hwsonde_exporter.nvml.quarantine import Quarantine
+from hwsonde_exporter.nvml.scout import Scouts
 from hwsonde_exporter.nvml.supervisor import Hung, Supervisor
 from hwsonde_exporter.nvml.wire import NO_INSTANCE
 
@@ -21,8 +22,6 @@ _MAX_CALLS = 10_000
 _MAX_ERRORS = 500
 # Two seconds of samples at ten a second; beyond that the oldest are dropped.
 _MAX_SAMPLES = 20
-# Groups without which a GPU cannot be asked at all.
-_NOT_ALONE = frozenset({"attach"})
 # A hang costs a restart, after which the same request is sent once more: so the other GPUs lose nothing.
 _TRIES = 2
 
@@ -75,6 +74,9 @@ class Client:
         self._supervisor = Supervisor(launch, self.settings.deadline, clock)
         self._fleet = Fleet()
         self._quarantine = Quarantine()
+        self._scouts = Scouts(launch, self._quarantine, clock)
+        self._groups: set[str] = set()  # what was ever asked for
+        self._numbers: set[int] = set()  # of the GPUs that the driver counts
         self._lock = threading.Lock()
         self._book_lock = threading.Lock()
         self._number = 0
@@ -92,6 +94,7 @@ class Client:
         if settings != self.settings:
             self.settings = settings
             with self._lock:
+                self._scouts.stop()
                 self._supervisor.stop()
                 self._supervisor.deadline = settings.deadline
 
@@ -102,9 +105,11 @@ class Client:
         which GPUs there are.
         """
         with self._lock:
+            self._groups.update(groups)
             for _ in range(_TRIES):
                 reply = self._ask(groups)
                 if reply is not None:
+                    self._scouts.look(self._start(), self._groups, self._numbers, self.settings.deadline)
                     return self._answer(reply)
                 if self._supervisor.state not in {WorkerState.HUNG, WorkerState.CRASHED}:
                     break
@@ -167,11 +172,11 @@ class Client:
     def stop(self) -> None:
         """End the worker; waits for a request that is under way."""
         with self._lock:
+            self._scouts.stop()
             self._supervisor.stop()
 
     def _ask(self, groups: Collection[str]) -> Reply | None:
         """One try: a reply, or None if the supervisor knows why there is none."""
-        now = self._clock()
         try:
             worker = self._supervisor.ready(self._start)
             if worker is None:
@@ -182,8 +187,8 @@ class Client:
                 {
                     "number": self._number,
                     "groups": sorted(groups),
-                    "avoid": self._quarantine.devices(now),
-                    "skip": self._quarantine.groups(now),
+                    "avoid": self._quarantine.devices(),
+                    "skip": self._quarantine.groups(),
                 },
             )
         except Hung as hung:
@@ -200,31 +205,34 @@ class Client:
         self._note(reply)
         return reply
 
-    def _start(self) -> object:
+    def _start(self) -> dict[str, object]:
         library = self.settings.library
         return {
             "library": None if library is None else str(library),
             "hertz": self.settings.hertz,
-            "avoid": self._quarantine.devices(self._clock()),
+            "events": True,
+            "avoid": self._quarantine.devices(),
         }
 
     def _answer(self, reply: Reply) -> Answer:
         now = self._clock()
-        numbers = {device.number for device in reply.devices} | set(self._quarantine.devices(now))
-        skipped = {number: self._quarantine.remaining(number, now) for number in numbers}
+        self._numbers = set(range(reply.gpus))
+        skipped = {number: self._quarantine.remaining(number, now) for number in self._numbers}
         devices = self._fleet.merge(reply, skipped, now)
         return Answer(WorkerState.RUNNING, "", devices, reply.gpus, self._supervisor.driver)
 
     def _note_hang(self, hung: Hung) -> None:
-        where = hung.where
-        place = ""
+        where, place, known = hung.where, "", False
         if where is not None:
             place = f" in {where.group}"
-            if where.number >= 0:
-                place += f" of GPU {where.number}"
-                self._quarantine.add(where.number, where.group, whole=where.group in _NOT_ALONE, now=self._clock())
-                self._fleet.blame(where.number)
-        self._supervisor.fail(WorkerState.HUNG, f"the driver did not answer{place}; the worker was killed")
+            known = where.number >= 0
+        if where is not None and known:
+            place += f" of GPU {where.number}"
+            self._quarantine.hang(where.number, where.group, self._clock())
+            self._fleet.blame(where.number)
+        self._supervisor.fail(
+            WorkerState.HUNG, f"the driver did not answer{place}; the worker was killed", at_once=known
+        )
 
     def _note(self, reply: Reply) -> None:
         self._calls.extend(reply.calls)

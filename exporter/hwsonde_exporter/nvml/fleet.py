@@ -54,6 +54,11 @@ class Fleet:
                 known.asked = now
             known.blamed = False
             devices.append(Device(known.label, uuid, known.bus_id, up, error, readings, left_out))
+        named = {known.number for uuid, known in self._known.items() if uuid not in seen}
+        for number, error in reply.unreachable.items():
+            # One that was out of reach from the start has no other name than its number.
+            if number not in named:
+                devices.append(Device(str(number), "", "", up=False, error=error, skipped=skipped.get(number, {})))
         return _in_order(devices)
 
     def dark(self, state: WorkerState, now: float) -> tuple[Device, ...]:

@@ -2,70 +2,100 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 WHOLE = "*"  # in place of a group: all of the GPU
+# Groups without which a GPU cannot be asked at all.
+FINDING = frozenset({"attach", "identify"})
 _FIRST_SECONDS = 30.0
 _LONGEST_SECONDS = 600.0
-# So long after its end a hang is still remembered, and the next one doubles the time.
+# So long after it was let go a GPU is still remembered, and its next hang is waited out for longer.
 _MEMORY_SECONDS = 600.0
 
 
 @dataclass(slots=True)
-class _Entry:
-    until: float
-    seconds: float
+class _Case:
+    """A GPU that the worker hung in."""
+
+    groups: set[str] = field(default_factory=set)  # where it hung
+    whole: bool = True  # nothing is asked of it; else all but the groups
+    due: float = 0.0  # when it is tried again
+    seconds: float = 0.0  # how long it was waited for
+    let_go: float | None = None  # when it was found sound again
 
 
 class Quarantine:
-    """Groups of calls of a GPU, or all of it, that are left alone for a while.
+    """GPUs, and groups of calls to them, that are left alone.
 
-    The first hang costs a GPU the group that it hung in; one in another group, while the first is remembered, costs it
-    everything: each hang costs all other GPUs a restart of the worker, and a card that hangs in two places hangs everywhere.
+    Each hang costs all other GPUs a restart of the worker. So the first one costs its GPU everything, and what of it still works
+    is for a scout to find out (see `hwsonde_exporter.nvml.scout`), in whose way nobody stands. If all works but the group that hung,
+    only that is left out, and tried again by a scout after a while; otherwise all is, and tried again ever less often.
 
     GPUs are known here by the driver's number, since one that hangs may not even tell its UUID.
     """
 
     def __init__(self) -> None:
-        self._entries: dict[tuple[int, str], _Entry] = {}
+        self._cases: dict[int, _Case] = {}
 
-    def add(self, number: int, group: str, *, whole: bool, now: float) -> str:
-        """Note a hang at monotonic time ``now``; gives the group that is left out from now on, or `WHOLE`.
+    def hang(self, number: int, group: str, now: float) -> None:
+        """Note that the worker hung in a group of a GPU at monotonic time ``now``."""
+        case = self._cases.get(number)
+        if case is None or (case.let_go is not None and now - case.let_go > _MEMORY_SECONDS):
+            # What else works is found out at once; where even finding it hangs, nothing does.
+            case = self._cases[number] = _Case(due=now if group not in FINDING else now + _FIRST_SECONDS)
+        else:
+            case.seconds = min(max(2 * case.seconds, _FIRST_SECONDS), _LONGEST_SECONDS)
+            case.due = now + case.seconds
+            if case.let_go is not None:
+                case.groups.clear()
+        case.whole, case.let_go = True, None
+        case.groups.add(group)
 
-        ``whole`` says that the group is not to be had alone, as finding the GPU is not.
-        """
-        self._forget(now)
-        elsewhere = any(known == number and other != group for known, other in self._entries)
-        name = WHOLE if whole or elsewhere else group
-        again = self._entries.get((number, name))
-        seconds = _FIRST_SECONDS if again is None else min(2 * again.seconds, _LONGEST_SECONDS)
-        self._entries[number, name] = _Entry(now + seconds, seconds)
-        return name
+    def due(self, now: float) -> tuple[int, set[str]] | None:
+        """Give a GPU that is to be tried, and the groups that are not to be tried with it; None if there is none now."""
+        for number, case in sorted(self._cases.items()):
+            if case.let_go is None and now >= case.due:
+                first = case.whole and len(case.groups) == 1 and not case.seconds
+                return number, set(case.groups) - FINDING if first else set()
+        return None
 
-    def devices(self, now: float) -> list[int]:
+    def passed(self, number: int, left_out: set[str], now: float) -> None:
+        """Note that a trial without the groups that were left out came back."""
+        case = self._cases[number]
+        case.whole = False
+        case.groups = set(left_out)
+        case.seconds = min(max(2 * case.seconds, _FIRST_SECONDS), _LONGEST_SECONDS)
+        case.due = now + case.seconds
+        if not left_out:
+            case.let_go = now
+
+    def failed(self, number: int, group: str, now: float) -> None:
+        """Note that a trial hung in a group, or did not come back for another reason (an empty text)."""
+        case = self._cases[number]
+        if group and group not in case.groups:
+            case.groups.add(group)
+            case.whole = case.whole or len(case.groups) > 1
+        case.seconds = min(max(2 * case.seconds, _FIRST_SECONDS), _LONGEST_SECONDS)
+        case.due = now + case.seconds
+
+    def devices(self) -> list[int]:
         """Numbers of the GPUs that are left alone altogether."""
-        return sorted(
-            number for (number, group), entry in self._entries.items() if group == WHOLE and now < entry.until
-        )
+        return sorted(number for number, case in self._cases.items() if case.whole)
 
-    def groups(self, now: float) -> list[tuple[int, str]]:
-        """Pairs of GPU and group that are left out."""
+    def groups(self) -> list[tuple[int, str]]:
+        """Pairs of GPU and group that are left out of those that are asked."""
         return sorted(
-            (number, group) for (number, group), entry in self._entries.items() if group != WHOLE and now < entry.until
+            (number, group) for number, case in self._cases.items() if not case.whole for group in case.groups
         )
 
     def remaining(self, number: int, now: float) -> dict[str, float]:
         """Seconds until each group of a GPU is tried again, by its name or `WHOLE`."""
-        return {
-            group: entry.until - now
-            for (known, group), entry in sorted(self._entries.items())
-            if known == number and now < entry.until
-        }
+        case = self._cases.get(number)
+        if case is None or case.let_go is not None:
+            return {}
+        names = [WHOLE] if case.whole else sorted(case.groups)
+        return dict.fromkeys(names, max(0.0, case.due - now))
 
     def clear(self) -> None:
         """Forget everything: the driver was loaded anew."""
-        self._entries.clear()
-
-    def _forget(self, now: float) -> None:
-        for key in [key for key, entry in self._entries.items() if now > entry.until + _MEMORY_SECONDS]:
-            del self._entries[key]
+        self._cases.clear()

@@ -48,6 +48,7 @@ class Session:
         self._gpus: dict[str, Gpu] = {}
         self._counted = float("-inf")
         self._count = 0
+        self._avoided: set[int] = set()
         self._unreachable: dict[int, str] = {}
         self._calls: list[list[object]] = []
         self._rest: dict[tuple[str, str], float] = {}
@@ -79,7 +80,7 @@ class Session:
             If the driver does not even count them.
         """
         now = self._clock()
-        if now - self._counted < _COUNT_SECONDS and not self._unreachable.keys() & set(avoid):
+        if now - self._counted < _COUNT_SECONDS and self._avoided == set(avoid):
             return
         self.library.group = "attach"
         self._slot.enter(NO_DEVICE, "count", now)
@@ -91,7 +92,7 @@ class Session:
             raise DriverGone(name) from error
         finally:
             self._slot.leave(self._clock())
-        self._unreachable = {}
+        self._unreachable, self._avoided = {}, set(avoid)
         present: dict[str, Gpu] = {}
         for number in range(self._count):
             if number in avoid:
@@ -159,6 +160,8 @@ class Session:
         self._slot.enter(number, "attach", self._clock())
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(number)
+            # What follows wakes nothing up.
+            self._slot.enter(number, "identify", self._clock())
             uuid = nvml.nvmlDeviceGetUUID(handle)
             known = self._gpus.get(uuid)
             if known is not None:

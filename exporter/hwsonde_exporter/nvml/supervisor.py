@@ -11,9 +11,8 @@ from hwsonde_exporter.nvml.launcher import Launch, Worker
 from hwsonde_exporter.nvml.progress import Where
 from hwsonde_exporter.nvml.wire import Broken, RawEvent
 
-# Finding a GPU may wake it up, which takes seconds where no persistence daemon keeps it awake.
-_SLOW_GROUPS = frozenset({"init", "attach"})
-_SLOW_SECONDS = 30.0
+# The library's start, and finding a GPU: that may wake it up, which takes seconds where no persistence daemon keeps it awake.
+_SLOW_SECONDS = {"init": 30.0, "attach": 10.0}
 # Nothing hangs and still no answer comes: a host so busy that nothing runs, or a worker that is lost in itself.
 _LONGEST_SECONDS = 30.0
 # How long a collector waits for a worker that starts; the start itself may take longer.
@@ -23,6 +22,11 @@ _BACK_OFF_SECONDS = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 # A worker that ran for so long ended for a new reason.
 _SOUND_SECONDS = 120.0
 REASONS = (WorkerState.HUNG, WorkerState.CRASHED)
+
+
+def allowed_seconds(group: str, deadline: float) -> float:
+    """How long a group of calls on one GPU may take before it counts as hung."""
+    return max(deadline, _SLOW_SECONDS.get(group, 0.0))
 
 
 class Hung(Exception):
@@ -138,12 +142,16 @@ class Supervisor:
             self._failures = 0
         return message
 
-    def fail(self, state: WorkerState, detail: str) -> None:
-        """End the worker, and let the next one wait the longer the more have failed."""
+    def fail(self, state: WorkerState, detail: str, *, at_once: bool = False) -> None:
+        """End the worker, and let the next one wait the longer the more have failed, or not at all.
+
+        ``at_once`` says that the next one will not do again what this one failed in.
+        """
         self._end()
-        delay = _BACK_OFF_SECONDS[min(self._failures, len(_BACK_OFF_SECONDS) - 1)]
-        self._failures += 1
-        self._retry = self._clock() + delay
+        if not at_once:
+            delay = _BACK_OFF_SECONDS[min(self._failures, len(_BACK_OFF_SECONDS) - 1)]
+            self._failures += 1
+            self._retry = self._clock() + delay
         if state in REASONS:
             self.restarts[state.value] += 1
         if self._stuck is None:
@@ -198,13 +206,10 @@ class Supervisor:
             if message is not None:
                 return message
             now, where = self._clock(), worker.where()
-            if where is not None and now - where.since > self._allowed(where.group):
+            if where is not None and now - where.since > allowed_seconds(where.group, self.deadline):
                 raise Hung(where)
             if now >= end:
                 return None
-
-    def _allowed(self, group: str) -> float:
-        return max(_SLOW_SECONDS, self.deadline) if group in _SLOW_GROUPS else self.deadline
 
     def _end(self) -> None:
         worker, self._worker, self.driver = self._worker, None, {}

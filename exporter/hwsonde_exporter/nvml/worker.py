@@ -133,9 +133,8 @@ def begin(start: Mapping[str, Any], outbox: socket.socket, slot: Slot) -> Sessio
         raise _failed(library.error_name(error)) from None
     finally:
         slot.leave(time.monotonic())
-    return Session(
-        library, slot, FastReader(float(start.get("hertz", 0.0)), time.monotonic), EventThread(library, outbox)
-    )
+    fast = FastReader(float(start.get("hertz", 0.0)), time.monotonic)
+    return Session(library, slot, fast, EventThread(library, outbox) if start.get("events") else None)
 
 
 def _next(stream: socket.socket, inbox: Inbox, session: Session) -> Mapping[str, Any]:
