@@ -125,6 +125,8 @@ def configuration(timing: Timing, target: PagerDuty) -> dict[str, Any]:
                 "HwsondeDetectorStalled|HwsondeDetectorReadErrors|HwsondeHostUnscored",
                 ["cluster"],
             ),
+            # The error that a GPU died of says more than its silence, as long as it is shown.
+            _inhibition("HwsondeGpuXid", "HwsondeGpuLost|HwsondeGpuMemoryFailed", ["cluster", "node", "gpu"]),
         ],
         "receivers": [
             {"name": "shown-only"},

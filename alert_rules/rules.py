@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypedDict
 from urllib.parse import urlsplit
 
-from alert_rules import wording
+from alert_rules import gpu, wording
 from alert_rules.timing import Timing, duration
 
 EXPORTER = 'job="hwsonde-exporter"'
@@ -190,6 +190,11 @@ def groups(timing: Timing, links: Links) -> list[Group]:
         {
             "name": "hwsonde",
             "interval": interval,
-            "rules": [*recording_rules(timing), *host_alerts(timing, writer), *detector_alerts(timing, writer)],
+            "rules": [
+                *recording_rules(timing),
+                *host_alerts(timing, writer),
+                *gpu.gpu_alerts(timing, writer),
+                *detector_alerts(timing, writer),
+            ],
         }
     ]

@@ -35,6 +35,8 @@ class Timing:
         Range over which the share of failed reads is taken.
     reads
         How long that share must be too large. Longer than ``reads_over`` and a restart of Prometheus together, so that a restart is no ticket.
+    xid
+        How long an error that a GPU's driver reported is shown, since nothing tells when it was put right.
     group_wait, group_interval, repeat
         Alertmanager's times.
     """
@@ -51,6 +53,7 @@ class Timing:
     collector: int
     reads_over: int
     reads: int
+    xid: int
     group_wait: int
     group_interval: int
     repeat: int
@@ -69,6 +72,7 @@ FAST = Timing(
     collector=120,
     reads_over=60,
     reads=120,
+    xid=1800,
     group_wait=1,
     group_interval=5,
     repeat=14400,
@@ -87,6 +91,7 @@ FLEET = Timing(
     collector=900,
     reads_over=600,
     reads=900,
+    xid=3600,
     group_wait=30,
     group_interval=300,
     repeat=14400,

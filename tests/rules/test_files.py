@@ -19,6 +19,7 @@ from tests.grafana.known import series
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "alert_rules"
 RUNBOOKS = ROOT / "docs" / "runbooks"
+PINNED = ("annotations_test.yml", "gpu_annotations_test.yml")
 HEADINGS = ["Meaning", "Impact", "Check", "Fix", "When it lies"]
 
 
@@ -47,13 +48,14 @@ def test_committed_files_are_current(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_promtool_finds_nothing_to_say(profile: str) -> None:
-    assert "SUCCESS: 13 rules found" in promtool(
+    assert "SUCCESS: 22 rules found" in promtool(
         "check", "rules", "--lint=all", "--lint-fatal", f"alert_rules/{profile}.yml"
     )
 
 
-def test_pages_say_what_they_should() -> None:
-    promtool("test", "rules", "tests/rules/annotations_test.yml")
+@pytest.mark.parametrize("name", PINNED)
+def test_pages_say_what_they_should(name: str) -> None:
+    promtool("test", "rules", f"tests/rules/{name}")
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule.get("alert") or rule.get("record")))
@@ -87,8 +89,9 @@ def test_an_alert_has_the_labels_and_links_that_routing_and_people_need(rule: Ru
 
 
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: str(rule["alert"]))
-def test_only_the_anomaly_fires_without_waiting(rule: Rule) -> None:
-    assert ("for" in rule) == (rule["alert"] != "HwsondeHostAnomaly")
+def test_only_the_anomaly_and_single_events_fire_without_waiting(rule: Rule) -> None:
+    at_once = {"HwsondeHostAnomaly", "HwsondeGpuXid", "HwsondeGpuXidWarning"}
+    assert ("for" in rule) == (rule["alert"] not in at_once)
 
 
 def test_both_profiles_hold_the_same_alerts() -> None:
@@ -122,8 +125,9 @@ def test_a_runbook_names_series_and_reasons_that_exist(name: str) -> None:
 
 
 def test_every_alert_has_a_case_that_pins_its_words() -> None:
-    document = yaml.safe_load((ROOT / "tests" / "rules" / "annotations_test.yml").read_text(encoding="utf-8"))
-    assert sorted({case["alertname"] for test in document["tests"] for case in test["alert_rule_test"]}) == names()
+    documents = [yaml.safe_load((ROOT / "tests" / "rules" / name).read_text(encoding="utf-8")) for name in PINNED]
+    tests = [test for document in documents for test in document["tests"]]
+    assert sorted({case["alertname"] for test in tests for case in test["alert_rule_test"]}) == names()
 
 
 def test_times_hold_together() -> None:

@@ -1,0 +1,142 @@
+"""Alerts about GPUs: each fires when it should, ends when it should, and a healthy host has none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from alert_rules.timing import FAST, FLEET, Timing
+from tests.rules.promtool import Case
+
+HOST = 'job="hwsonde-exporter",instance="n1:9880",cluster="a",node="n1"'
+GPU = f'{HOST},gpu="3",uuid="GPU-3"'
+UP, DEVICES, PCI = f"hwsonde_gpu_up{{{GPU}}}", f"hwsonde_gpu_devices{{{HOST}}}", f"hwsonde_gpu_pci_devices{{{HOST}}}"
+
+
+@pytest.fixture(params=[FAST, FLEET], ids=lambda timing: timing.name)
+def case(request: pytest.FixtureRequest) -> Case:
+    timing: Timing = request.param
+    return Case(timing)
+
+
+def step(case: Case, seconds: int) -> int:
+    return -(-seconds // case.timing.evaluation) * case.timing.evaluation
+
+
+def xid(case: Case, code: int, severity: str, when: int, node: str = "n1") -> None:
+    """An error at that second, as the exporter publishes it from then on."""
+    labels = GPU.replace("n1", node)
+    explained = f'xid="{code}",name="it",class="hardware",severity="{severity}",action="act"'
+    last = f'hwsonde_gpu_xid_last_timestamp_seconds{{{labels},xid="{code}"}}'
+    before = when // case.timing.evaluation
+    case.series[last] = f"_x{before} {when}+0x3000"
+    info = f"hwsonde_gpu_xid_info{{{HOST.replace('n1', node)},{explained}}}"
+    case.series[info] = f"_x{before} 1+0x3000"
+
+
+@pytest.mark.parametrize(("severity", "name"), [("critical", "HwsondeGpuXid"), ("warning", "HwsondeGpuXidWarning")])
+def test_the_first_error_fires_in_the_round_that_sees_it_and_is_held(
+    case: Case, tmp_path: Path, severity: str, name: str
+) -> None:
+    xid(case, 79, severity, 120)
+    case.firing(name, 120 - case.timing.evaluation, 0)
+    case.firing(name, step(case, 120), 1)
+    case.firing(name, step(case, 120 + case.timing.xid - 2 * case.timing.evaluation), 1)
+    case.firing(name, step(case, 120 + case.timing.xid + 2 * case.timing.evaluation), 0)
+    case.check(tmp_path)
+
+
+def test_faults_of_programs_are_nobodys_alert(case: Case, tmp_path: Path) -> None:
+    xid(case, 31, "info", 120)
+    case.value('count(ALERTS{alertname=~"HwsondeGpu.*"}) or vector(0)', step(case, 300), 0)
+    case.check(tmp_path)
+
+
+def test_the_same_error_on_two_hosts_is_two_alerts(case: Case, tmp_path: Path) -> None:
+    xid(case, 79, "critical", 120)
+    xid(case, 79, "critical", 120, "n2")
+    case.firing("HwsondeGpuXid", step(case, 180), 2)
+    case.check(tmp_path)
+
+
+def test_a_gpu_that_stops_answering_is_lost_and_one_that_comes_back_is_not(case: Case, tmp_path: Path) -> None:
+    beat, limit = case.timing.evaluation, case.timing.down
+    case.series[DEVICES] = case.samples(("8", 6000))
+    case.series[UP] = case.samples(("1", 120), ("0", 2 * limit), ("1", 3000))
+    case.firing("HwsondeGpuLost", step(case, 120 + limit) - 2 * beat, 0)
+    case.firing("HwsondeGpuLost", step(case, 120 + limit) + 2 * beat, 1)
+    case.firing("HwsondeGpuLost", step(case, 120 + 2 * limit) + 4 * beat, 0)
+    case.check(tmp_path)
+
+
+def test_a_restart_of_the_worker_loses_no_gpu(case: Case, tmp_path: Path) -> None:
+    """Without its worker the exporter says nothing of GPUs for a while; then they are back."""
+    case.series[UP] = case.samples(("1", 120), ("stale", 0), ("_", 60), ("1", 3000))
+    case.series[DEVICES] = case.samples(("8", 120), ("stale", 0), ("_", 60), ("8", 3000))
+    for second in range(120, 600, 30):
+        case.firing("HwsondeGpuLost", step(case, second), 0)
+    case.check(tmp_path)
+
+
+def test_a_gpu_that_was_lost_before_the_exporter_started_again_is_still_missed(case: Case, tmp_path: Path) -> None:
+    case.series[UP] = case.samples(("1", 120), ("0", 30), ("stale", 0))
+    case.series[UP.replace('"3"', '"4"').replace("GPU-3", "GPU-4")] = case.samples(("1", 6000))
+    case.series[DEVICES] = case.samples(("8", 150), ("7", 6000))
+    case.firing("HwsondeGpuLost", step(case, 240 + case.timing.down), 1)
+    case.firing("HwsondeGpuLost", step(case, case.timing.vanished + 600), 0)
+    case.check(tmp_path)
+
+
+def test_a_host_that_is_down_has_no_lost_gpus(case: Case, tmp_path: Path) -> None:
+    case.series[UP] = case.samples(("1", 120), ("stale", 0))
+    case.series[DEVICES] = case.samples(("8", 120), ("stale", 0))
+    case.firing("HwsondeGpuLost", step(case, 240 + case.timing.down), 0)
+    case.check(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "series", "wrong", "right"),
+    [
+        ("HwsondeGpuMemoryFailed", f"hwsonde_gpu_row_remap_failed{{{GPU}}}", "1", "0"),
+        ("HwsondeGpuMemoryFailed", f"hwsonde_gpu_sram_ecc_threshold_exceeded{{{GPU}}}", "1", "0"),
+        ("HwsondeGpuResetNeeded", f"hwsonde_gpu_recovery_action{{{GPU}}}", "1", "0"),
+        ("HwsondeGpuResetNeeded", f"hwsonde_gpu_row_remap_pending{{{GPU}}}", "1", "0"),
+        ("HwsondeGpuResetNeeded", f"hwsonde_gpu_retired_pages_pending{{{GPU}}}", "1", "0"),
+        ("HwsondeGpuThrottled", f'hwsonde_gpu_clocks_event_active{{{GPU},reason="hw_thermal_slowdown"}}', "1", "0"),
+        ("HwsondeGpuDriverMismatch", f"hwsonde_gpu_driver_mismatch{{{HOST}}}", "1", "0"),
+    ],
+)
+def test_a_state_fires_while_it_lasts(
+    case: Case, tmp_path: Path, name: str, series: str, wrong: str, right: str
+) -> None:
+    lasts = 2 * case.timing.collector
+    case.series[series] = case.samples((right, 120), (wrong, lasts), (right, 600))
+    case.firing(name, step(case, 120) - case.timing.evaluation, 0)
+    case.firing(name, step(case, 120 + lasts) - 2 * case.timing.evaluation, 1)
+    case.firing(name, step(case, 120 + lasts + 120), 0)
+    case.check(tmp_path)
+
+
+@pytest.mark.parametrize("reason", ["gpu_idle", "sw_power_cap", "sw_thermal_slowdown", "applications_clocks_setting"])
+def test_what_slows_a_busy_gpu_down_in_its_daily_life_is_no_alert(case: Case, tmp_path: Path, reason: str) -> None:
+    case.series[f'hwsonde_gpu_clocks_event_active{{{GPU},reason="{reason}"}}'] = case.samples(("1", 6000))
+    case.firing("HwsondeGpuThrottled", step(case, 3000), 0)
+    case.check(tmp_path)
+
+
+def test_a_gpu_that_the_driver_leaves_out_is_missing(case: Case, tmp_path: Path) -> None:
+    limit = case.timing.collector
+    case.series[PCI] = case.samples(("8", 6000))
+    case.series[DEVICES] = case.samples(("8", 120), ("7", 6000))
+    case.firing("HwsondeGpuMissing", step(case, 120 + limit) - 2 * case.timing.evaluation, 0)
+    case.firing("HwsondeGpuMissing", step(case, 120 + limit) + 2 * case.timing.evaluation, 1)
+    case.check(tmp_path)
+
+
+def test_a_link_that_was_never_up_is_not_down(case: Case, tmp_path: Path) -> None:
+    never, once = (f'hwsonde_gpu_nvlink_up{{{GPU},link="{link}"}}' for link in (16, 3))
+    case.series[never] = case.samples(("0", 6000))
+    case.series[once] = case.samples(("1", 120), ("0", 6000))
+    case.firing("HwsondeGpuNvlinkDown", step(case, 240 + case.timing.down), 1)
+    case.check(tmp_path)
