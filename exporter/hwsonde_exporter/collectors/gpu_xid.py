@@ -12,6 +12,7 @@ from hwsonde_exporter.collectors._nvidia_procfs import Identity, has_driver, rea
 from hwsonde_exporter.errors import Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
+from hwsonde_exporter.nvml.answer import WorkerState
 from hwsonde_exporter.nvml.kmsg import DriverLoaded, LogReader, OpenLog, SxidLine, XidLine, open_log
 from hwsonde_exporter.nvml.merge import Count, Key, Merger, Source
 from hwsonde_exporter.nvml.xid import MOST, PRECREATED, explain, switch_advice, switch_unit
@@ -117,9 +118,14 @@ class Told(NamedTuple):
 AskDriver = Callable[[int], Told]
 
 
-def nobody(_: int) -> Told:
-    """Stands for the library where there is none."""
-    return Told(running=False, gpus=(), events=())
+def ask_library(host: Host, after: int) -> Told:
+    """Ask the worker of this host for what it has heard meanwhile; never waits for a call to the driver."""
+    client = host.nvml
+    if client is None:
+        return Told(running=False, gpus=(), events=())
+    state, gpus = client.known()
+    events, _ = client.events(after)
+    return Told(state is WorkerState.RUNNING, [Identity(*gpu) for gpu in gpus], events)
 
 
 @register
@@ -152,12 +158,12 @@ class GpuXidCollector:
         self,
         host: Host,
         *,
-        ask: AskDriver = nobody,
+        ask: AskDriver | None = None,
         log: OpenLog | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.host = host
-        self._ask = ask
+        self._ask = ask or partial(ask_library, host)
         self._reader = LogReader(log or partial(open_log, host))
         self._history = LogReader(log or partial(open_log, host), from_start=True)
         self._wall = wall
@@ -182,6 +188,7 @@ class GpuXidCollector:
         else:
             if self._drained is None:
                 self._drained = self._wall()
+        self._wake()
         told = self._ask(self._taken)
         if not has_driver(self.host) and not told.running:
             raise Unavailable(Reason.NO_HARDWARE, "no driver of NVIDIA's is loaded; looked for again every minute")
@@ -205,6 +212,14 @@ class GpuXidCollector:
             Sample(SOURCE_UP, (Source.KMSG,), int(readable)),
         ]
         return [*self._xid_samples(), *self._switch_samples(), *sources, Sample(LOST, (), self._reader.lost)]
+
+    def _wake(self) -> None:
+        """Start the worker where no other collector does; without one the library hears of nothing."""
+        client = self.host.nvml
+        if client is None or (client.settings.library is None and not has_driver(self.host)):
+            return
+        if client.known()[0] is WorkerState.STOPPED:
+            client.collect(())
 
     def _identify(self, gpus: Iterable[Identity]) -> None:
         """Learn which GPU is at which address; what the library says is better than what the module says."""

@@ -111,11 +111,14 @@ class Client:
                 if reply is not None:
                     self._scouts.look(self._start(), self._groups, self._numbers, self.settings.deadline)
                     return self._answer(reply)
-                if self._supervisor.state not in {WorkerState.HUNG, WorkerState.CRASHED}:
+                if not self._supervisor.may_start:
                     break
-            now = self._clock()
             state = self._supervisor.state
-            return Answer(state, self._supervisor.detail, self._fleet.dark(state, now))
+            return Answer(state, self._supervisor.detail, self._fleet.dark(state, self._clock()))
+
+    def known(self) -> tuple[WorkerState, list[tuple[str, str, str]]]:
+        """Give what the worker does, and label, UUID and PCI address of each GPU ever seen; never waits for a request."""
+        return self._supervisor.state, self._fleet.names()
 
     def events(self, after: int = 0) -> tuple[list[Event], int]:
         """Give the events with a number above ``after``, oldest first, and how many were lost since the start.

@@ -10,6 +10,8 @@ from hwsonde_exporter.nvml.quarantine import WHOLE
 
 # A GPU that could not be asked for so long, since there is no worker, is no longer called up.
 _GRACE_SECONDS = 10.0
+# States that pass by themselves; in the others no GPU can be used.
+_PASSING = frozenset({WorkerState.STARTING, WorkerState.HUNG, WorkerState.CRASHED, WorkerState.STUCK})
 
 
 @dataclass(slots=True)
@@ -65,7 +67,7 @@ class Fleet:
         """Give every GPU ever seen while there is no worker to ask: those it hung in are down, the others after a while."""
         devices = []
         for uuid, known in self._known.items():
-            down = known.blamed or now - known.asked > _GRACE_SECONDS
+            down = known.blamed or state not in _PASSING or now - known.asked > _GRACE_SECONDS
             error = "timeout" if known.blamed else state.value
             devices.append(Device(known.label, uuid, known.bus_id, False if down else None, error if down else ""))
         return _in_order(devices)
@@ -75,6 +77,10 @@ class Fleet:
         for known in self._known.values():
             if known.number == number:
                 known.blamed = True
+
+    def names(self) -> list[tuple[str, str, str]]:
+        """Label, UUID and PCI address of each GPU ever seen."""
+        return [(known.label, uuid, known.bus_id) for uuid, known in list(self._known.items())]
 
     def name(self, uuid: str) -> str | None:
         """Label of a GPU, or None for one that was never seen."""
