@@ -35,7 +35,7 @@ class Model:
     idle: int  # temperature without power
     degrees_per_watt: float
     pcie: int = 5
-    vbios: str = "96.00.BC.00.02"
+    vbios: str = "96.00.CF.00.02"
     relative_thresholds: bool = True  # told as distances from the highest temperature
     hbm: bool = True
     ecc: bool = True

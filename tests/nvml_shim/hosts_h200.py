@@ -39,10 +39,15 @@ from tests.nvml_shim.modern import counted_bytes, fabric, monitors, nvlinks, rem
 _HW_SLOWDOWN, _HW_THERMAL, _SW_THERMAL = 8, 0x40, 0x20
 
 
+def identity_of(host: str, number: int) -> str:
+    """UUID of a GPU; that of the healthy host is the one that the kernel files of node192 tell."""
+    return f"GPU-5a11000{number}-3d7c-4f0e-9b21-0c4e7a61d00{number}" if host == "h200" else uuid(host, number)
+
+
 def h200(host: str, number: int, load: Load, widths: tuple[int, int] = (16, 16)) -> Calls:
     """One GPU of an HGX board; what goes over its links is a third of what they could carry."""
     board = Board(
-        H200, load, f"00000000:{NODE192[number]}:00.0", uuid(host, number), f"16548241{number:05d}", number, widths
+        H200, load, f"00000000:{NODE192[number]}:00.0", identity_of(host, number), f"16548241{number:05d}", number, widths
     )
     busy = load.busy > 0.05
     share = 0.32 if busy else 0.0

@@ -203,8 +203,8 @@ uint64_t integer_at(const struct answer *answer, double time) {
 
 double mean_between(const struct answer *answer, double from, double to) {
     double middle = answer->rate * (from + to) / 2;
-    if (to - from < 1e-9 || !answer->period || !answer->swing)
-        return (double)answer->start + answer->fraction + middle;
+    if (to - from < 1e-9) return number_at(answer, to);
+    if (!answer->period || !answer->swing) return (double)answer->start + answer->fraction + middle;
     double turn = 2 * M_PI / answer->period;
     double area = (cos(turn * from + answer->phase) - cos(turn * to + answer->phase)) / turn;
     return (double)answer->start + answer->fraction + middle + answer->swing * area / (to - from);
