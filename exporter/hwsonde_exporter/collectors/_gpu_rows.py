@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -100,6 +101,15 @@ class Steady:
         return raw
 
 
+class _Series(NamedTuple):
+    """What a reading of one GPU with one set of labels becomes."""
+
+    row: Row
+    labels: tuple[str, ...]
+    key: tuple[str, ...]
+    bits: int
+
+
 class Converter:
     """Turns readings into samples and counts those that it rejects.
 
@@ -113,40 +123,57 @@ class Converter:
         self._rows = rows
         self._growth = Growth()
         self._steady = Steady()
+        # Most readings are those of the last time: their labels need not be looked at again.
+        self._known: dict[tuple[str, str, tuple[str, ...]], _Series | None] = {}
         self.rejected: Counter[str] = Counter()
 
     def samples(self, devices: Iterable[Device]) -> list[Sample]:
         """Samples of all readings that have a row, each series once."""
         samples: list[Sample] = []
-        seen: set[tuple[str, tuple[str, ...]]] = set()
+        known, present = self._known, {}
+        seen: set[tuple[str, ...]] = set()
         for device in devices:
             for reading in device.readings:
-                sample = self._sample(device, reading)
-                if sample is not None and (key := (sample.metric.name, sample.labels)) not in seen:
-                    seen.add(key)
-                    samples.append(sample)
+                place = (device.uuid, reading.name, reading.labels)
+                series = known[place] if place in known else self._series(device, reading)
+                present[place] = series
+                if series is None or series.key in seen:
+                    continue
+                seen.add(series.key)
+                value = self._value(series, reading.value)
+                if value is None:
+                    self.rejected[series.key[0]] += 1
+                else:
+                    samples.append(Sample(series.row.metric, series.labels, value))
+        self._known = present
         return samples
 
-    def _sample(self, device: Device, reading: Reading) -> Sample | None:
+    def _series(self, device: Device, reading: Reading) -> _Series | None:
         name, _, bits = reading.name.partition("@")
         row = self._rows.get(name)
         if row is None:
             return None
-        labels = (device.index, device.uuid, *reading.labels)
-        value = row.value(reading.value)
-        if value is None or len(labels) != len(row.metric.labels):
+        # A text of the driver may hold anything.
+        labels = (
+            device.index,
+            device.uuid,
+            *(parsing.text(label.encode("utf-8", "replace")) for label in reading.labels),
+        )
+        if len(labels) != len(row.metric.labels):
             self.rejected[name] += 1
             return None
-        # A text of the driver may hold anything.
-        labels = tuple(
-            label if label.isascii() and label.isprintable() else parsing.text(label.encode()) for label in labels
-        )
-        key = (name, *labels)
+        return _Series(row, labels, (name, *labels), int(bits) if bits.isdigit() else 64)
+
+    def _value(self, series: _Series, raw: float) -> float | None:
+        row = series.row
+        value = row.value(raw)
+        if value is None:
+            return None
         if row.cumulative:
-            value = self._growth.total(key, reading.value, int(bits) if bits.isdigit() else 64) * row.scale
-        elif row.metric.kind is Kind.COUNTER:
-            value = self._steady.value(key, value)
-        return Sample(row.metric, labels, value)
+            return self._growth.total(series.key, raw, series.bits) * row.scale
+        if row.metric.kind is Kind.COUNTER:
+            return self._steady.value(series.key, value)
+        return value
 
 
 def by_reading(rows: Iterable[Row], prefix: str = "hwsonde_gpu_") -> dict[str, Row]:

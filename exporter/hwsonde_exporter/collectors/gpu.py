@@ -8,6 +8,7 @@ from typing import ClassVar
 from hwsonde_exporter.collectors._gpu_collector import GpuReadings, metrics_of
 from hwsonde_exporter.collectors._gpu_rows import Row, by_reading
 from hwsonde_exporter.collectors._gpu_state_table import STATE
+from hwsonde_exporter.collectors._nvidia_procfs import read_gpus
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.nvml.answer import Answer
 from hwsonde_exporter.registry import Quantity, register
@@ -104,17 +105,19 @@ class GpuCollector(GpuReadings):
 
     def samples(self, answer: Answer) -> list[Sample]:
         """Give the samples of an answer, and which GPUs do not answer."""
-        samples = [
-            Sample(UP, (device.index, device.uuid), int(device.up))
-            for device in answer.devices
-            if device.up is not None
-        ]
-        samples += [
-            Sample(SKIPPED, (device.index, device.uuid, group), 1)
-            for device in answer.devices
-            for group in device.skipped
-        ]
+        samples: list[Sample] = []
+        for device in answer.devices:
+            # Of a GPU that was out of reach from the start only the kernel can tell who it is.
+            uuid = device.uuid or self._uuid(int(device.index), answer.gpus)
+            if device.up is not None:
+                samples.append(Sample(UP, (device.index, uuid), int(device.up)))
+            samples += [Sample(SKIPPED, (device.index, uuid, group), 1) for group in device.skipped]
         return samples + super().samples(answer)
+
+    def _uuid(self, number: int, count: int | None) -> str:
+        """UUID of a GPU by its number, as the kernel module tells; empty if it does not count the same GPUs."""
+        known = read_gpus(self.host)
+        return known[number][0].uuid if len(known) == count and number < len(known) else ""
 
     def observe(self) -> Sequence[tuple[Quantity, tuple[str, ...], float]]:
         """Give one sample of each quantity that has one; never waits for the driver."""

@@ -90,6 +90,11 @@ class Supervisor:
         """The present worker, ready or not."""
         return self._worker
 
+    @property
+    def may_start(self) -> bool:
+        """Whether there is no worker and a new one need not wait."""
+        return self._worker is None and self._stuck is None and self._clock() >= self._retry
+
     def ready(self, start: Callable[[], object]) -> Worker | None:
         """Give a worker that takes requests, or None if there is none now.
 
