@@ -47,7 +47,13 @@ def identity_of(host: str, number: int) -> str:
 def h200(host: str, number: int, load: Load, widths: tuple[int, int] = (16, 16)) -> Calls:
     """One GPU of an HGX board; what goes over its links is a third of what they could carry."""
     board = Board(
-        H200, load, f"00000000:{NODE192[number]}:00.0", identity_of(host, number), f"16548241{number:05d}", number, widths
+        H200,
+        load,
+        f"00000000:{NODE192[number]}:00.0",
+        identity_of(host, number),
+        f"16548241{number:05d}",
+        number,
+        widths,
     )
     busy = load.busy > 0.05
     share = 0.32 if busy else 0.0

@@ -39,18 +39,29 @@ def kernel_files(folder: Path, recording: Mapping[str, Any], base: str | None = 
     driver = proc / "driver" / "nvidia"
     driver.mkdir(parents=True)
     version = recording["system"]["nvmlSystemGetDriverVersion"]
-    (driver / "version").write_text(f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {version}  Tue Mar  5 22:23:56 UTC 2024\n")
+    (driver / "version").write_text(
+        f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {version}  Tue Mar  5 22:23:56 UTC 2024\n"
+    )
     for number, device in enumerate(recording["devices"]):
         calls = device["calls"]
         address = calls["nvmlDeviceGetPciInfo_v3"]["busId"].lower().removeprefix("0000")
         information = driver / "gpus" / address
         information.mkdir(parents=True)
-        lines = (f"Model: \t\t {calls['nvmlDeviceGetName']}", f"GPU UUID: \t {calls['nvmlDeviceGetUUID']}", f"Device Minor: \t {number}")
+        lines = (
+            f"Model: \t\t {calls['nvmlDeviceGetName']}",
+            f"GPU UUID: \t {calls['nvmlDeviceGetUUID']}",
+            f"Device Minor: \t {number}",
+        )
         (information / "information").write_text("\n".join(lines) + "\n")
         if base is None:
             files = sys / "bus/pci/devices" / address
             files.mkdir(parents=True)
-            for name, content in (("vendor", "0x10de"), ("device", "0x2335"), ("class", "0x030200"), ("numa_node", "0")):
+            for name, content in (
+                ("vendor", "0x10de"),
+                ("device", "0x2335"),
+                ("class", "0x030200"),
+                ("numa_node", "0"),
+            ):
                 (files / name).write_text(f"{content}\n")
     return Paths(proc, sys, folder)
 

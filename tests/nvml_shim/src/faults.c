@@ -70,6 +70,12 @@ double now(void) {
     return passed > 0 ? (double)passed / 1e9 : 0;
 }
 
+uint64_t wall_microseconds(void) {
+    struct timespec clock;
+    clock_gettime(CLOCK_REALTIME, &clock);
+    return (uint64_t)clock.tv_sec * 1000000 + (uint64_t)clock.tv_nsec / 1000;
+}
+
 uint64_t unix_microseconds(double time) { return control->start_ns / 1000 + (uint64_t)llround(time * 1e6); }
 
 /* ---- faults ---- */

@@ -144,7 +144,8 @@ static nvml_return new_samples(struct call *call, unsigned long long last_seen, 
                                unsigned long long *time) {
     nvml_return answer = list_length(call, length);
     if (answer != SUCCESS) return answer;
-    *time = unix_microseconds(floor(now()));
+    /* Where the recording's time stands still every call finds a fresh sample: what was told once is not told again. */
+    *time = isnan(control->fixed) ? unix_microseconds(floor(now())) : wall_microseconds();
     if (*length && *time <= last_seen) return NOT_FOUND;
     return SUCCESS;
 }

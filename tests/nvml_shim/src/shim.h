@@ -129,6 +129,7 @@ union value value_at(const struct answer *answer, double time);
 /* Seconds since the recording's start, and the same moment in microseconds of Unix time. */
 double now(void);
 uint64_t unix_microseconds(double time);
+uint64_t wall_microseconds(void); /* Unix time, also where the recording's stands still */
 
 /* ---- devices ---- */
 int devices_present(void);
