@@ -224,6 +224,7 @@ def _workloads(values: Mapping[str, Any]) -> WorkloadOptions:
         values["collector.workload.minimum-memory-bytes"],
         values["collector.workload.tasks"],
         values["collector.workload.user-names"],
+        values["collector.gpu_process.names"],
     )
 
 

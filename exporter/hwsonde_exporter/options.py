@@ -207,6 +207,13 @@ def options(kinds: Mapping[str, type[Collector]]) -> dict[str, Option]:
             switch=True,
         ),
         Option(
+            "collector.gpu_process.names",
+            parse_switch,
+            default=False,
+            help="show the names of programs and users in hwsonde_gpu_process_info (default off)",
+            switch=True,
+        ),
+        Option(
             "privacy",
             _choice(*Level),
             Level.STANDARD,

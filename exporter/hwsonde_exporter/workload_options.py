@@ -20,6 +20,8 @@ class WorkloadOptions:
         Threads that are looked at in one reading, 0 for none.
     user_names
         Whether the label ``user`` gives names; it gives nothing otherwise.
+    gpu_process_names
+        Whether names of programs and of their users are told of processes on GPUs.
     """
 
     limit: int = 48
@@ -27,3 +29,4 @@ class WorkloadOptions:
     minimum_memory_bytes: int = 256 << 20
     tasks: int = 512
     user_names: bool = False
+    gpu_process_names: bool = False

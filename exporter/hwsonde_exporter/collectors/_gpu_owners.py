@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from hwsonde_exporter import parsing
@@ -159,10 +160,14 @@ def _label(text: str) -> str:
     return parsing.text(text.encode("utf-8", "replace"))
 
 
+def checkpoint_path(host: Host) -> Path:
+    """Where the kubelet of a host keeps what it has given out."""
+    return host.paths.rootfs / "var" / "lib" / "kubelet" / "device-plugins" / "kubelet_internal_checkpoint"
+
+
 def read_allocations(host: Host) -> list[Allocation]:
     """What the kubelet of this host has given out; nothing where there is none, or where its file may not be read."""
-    base = host.paths.rootfs / "var" / "lib" / "kubelet" / "device-plugins"
-    data = read_once_or_none(host, base / "kubelet_internal_checkpoint")
+    data = read_once_or_none(host, checkpoint_path(host))
     return parse_checkpoint(data) if data is not None else []
 
 

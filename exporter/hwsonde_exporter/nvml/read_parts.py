@@ -20,6 +20,7 @@ _MAX_INSTANCES = 64
 def processes(gpu: Gpu) -> Iterator[Row]:
     """Processes with a context, the memory that each has, and how much each computed."""
     memory: dict[int, int] = {}
+    present: set[int] = set()
     for label, name in PROCESS_TYPES:
         found = _listed(gpu, name)
         if found is None:
@@ -27,12 +28,15 @@ def processes(gpu: Gpu) -> Iterator[Row]:
         yield "processes", (label,), len({process.pid for process in found})
         taken: dict[int, int] = {}
         for process in found[:_MAX_PROCESSES]:
+            present.add(process.pid)
             if process.usedGpuMemory is not None:
                 # On a GPU that is cut up a process is listed once for each part that it uses.
                 taken[process.pid] = taken.get(process.pid, 0) + process.usedGpuMemory
         for pid, used in taken.items():
             # One that computes and draws is in two lists with the same memory.
             memory[pid] = max(memory.get(pid, 0), used)
+    for pid in sorted(present):
+        yield "process", (str(pid),), 1
     for pid, used in memory.items():
         yield "process_memory_bytes", (str(pid),), used
     for sample in _utilization(gpu).values():
