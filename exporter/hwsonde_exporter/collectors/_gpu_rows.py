@@ -46,7 +46,7 @@ class Row:
 
     def value(self, raw: float) -> float | None:
         """Value in the metric's unit, or None if the driver cannot mean it."""
-        if not self.least <= raw <= self.most or (self.metric.kind is Kind.COUNTER and is_blank(raw)):
+        if not self.least <= raw <= self.most or is_blank(raw):
             return None
         raw = min(raw, self.ceiling)
         # Dividing by a power of ten is exact where multiplying by its inverse is not.

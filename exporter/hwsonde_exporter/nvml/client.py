@@ -198,7 +198,9 @@ class Client:
             self._note_hang(hung)
             return None
         if message is None:
-            self._quarantine.clear()
+            if self._supervisor.state is not WorkerState.CRASHED:
+                # The driver itself has gone, and when it comes back all is new.
+                self._quarantine.clear()
             return None
         try:
             reply = parse_reply(message, self._number)

@@ -61,7 +61,9 @@ class Quarantine:
 
     def passed(self, number: int, left_out: set[str], now: float) -> None:
         """Note that a trial without the groups that were left out came back."""
-        case = self._cases[number]
+        case = self._cases.get(number)
+        if case is None or case.let_go is not None:
+            return
         case.whole = False
         case.groups = set(left_out)
         case.seconds = min(max(2 * case.seconds, _FIRST_SECONDS), _LONGEST_SECONDS)
@@ -71,7 +73,9 @@ class Quarantine:
 
     def failed(self, number: int, group: str, now: float) -> None:
         """Note that a trial hung in a group, or did not come back for another reason (an empty text)."""
-        case = self._cases[number]
+        case = self._cases.get(number)
+        if case is None or case.let_go is not None:
+            return
         if group and group not in case.groups:
             case.groups.add(group)
             case.whole = case.whole or len(case.groups) > 1

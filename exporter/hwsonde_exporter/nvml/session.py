@@ -194,7 +194,6 @@ class Session:
             except GpuGone as gone:
                 # The library may still give what it had noted of a GPU that is lost: all that would be stale.
                 gpu.error = str(gone)
-                self._unreachable[gpu.number] = gpu.error
                 return []
             finally:
                 ended = self._clock()

@@ -1,0 +1,267 @@
+"""The client, with workers that hang, die, lie and refuse to die."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hwsonde_exporter.nvml.answer import Answer, WorkerState
+from hwsonde_exporter.nvml.client import Client, NvmlSettings
+from hwsonde_exporter.nvml.wire import RawEvent
+from tests.exporter.nvml.fakes import Clock, FakeWorker
+
+Make = Callable[[], FakeWorker]
+
+
+class Bench:
+    """A client whose workers are made by ``make``, and all of them so far."""
+
+    def __init__(self, make: Callable[[Clock], FakeWorker] = FakeWorker, deadline: float = 2.0) -> None:
+        self.clock = Clock()
+        self.make = make
+        self.workers: list[FakeWorker] = []
+        self.client = Client(NvmlSettings(deadline=deadline), self._launch, self.clock)
+
+    def _launch(self) -> FakeWorker:
+        self.workers.append(self.make(self.clock))
+        return self.workers[-1]
+
+    def ask(self, *groups: str, after: float = 1.0) -> Answer:
+        self.clock.now += after
+        return self.client.collect(groups or ("memory", "nvlink"))
+
+    def ups(self, answer: Answer) -> dict[str, bool | None]:
+        return {device.uuid: device.up for device in answer.devices}
+
+
+def hang_in(number: int, group: str, *, scouts: bool = True) -> Callable[[Any], tuple[int, str] | None]:
+    """Hang when this group is asked of this GPU and it is not left out."""
+
+    def hang(message: Any) -> tuple[int, str] | None:
+        asked = "groups" in message and group in message["groups"]
+        left_out = number in message.get("avoid", ()) or [number, group] in [
+            list(pair) for pair in message.get("skip", ())
+        ]
+        return (number, group) if asked and not left_out else None
+
+    return hang
+
+
+def test_nothing_is_started_before_somebody_asks() -> None:
+    bench = Bench()
+    assert bench.workers == []
+    answer = bench.ask("memory")
+    assert (answer.state, answer.gpus, answer.driver) == (WorkerState.RUNNING, 2, {"driver_version": "570.1"})
+    assert bench.ups(answer) == {"a": True, "b": True}
+    assert bench.workers[0].requests[1]["groups"] == ["memory"]
+    bench.ask("memory")
+    assert len(bench.workers) == 1
+    bench.client.stop()
+    assert bench.workers[0].closed
+
+
+def test_a_hung_group_costs_the_other_gpus_one_restart_and_its_own_gpu_only_the_group() -> None:
+    bench = Bench(lambda clock: FakeWorker(clock, hang_in(1, "nvlink")))
+    began = bench.clock.now
+    answer = bench.ask(after=0.0)
+    assert bench.clock.now - began < 2.5
+    assert bench.ups(answer)["a"] is True
+    assert next(device for device in answer.devices if not device.up).error == "timeout"
+    assert bench.client.restarts() == {"hung": 1, "crashed": 0}
+    # The scout starts, is asked, comes back without the group that hung.
+    answers = [bench.ask() for _ in range(4)]
+    assert bench.ups(answers[-1]) == {"a": True, "b": True}
+    assert [dict(device.skipped).keys() for device in answers[-1].devices] == [set(), {"nvlink"}]
+    assert bench.client.restarts()["hung"] == 1
+    bench.client.stop()
+    assert all(worker.closed for worker in bench.workers)
+
+
+def test_a_group_that_answers_again_is_asked_again() -> None:
+    sick = [True]
+    bench = Bench(lambda clock: FakeWorker(clock, lambda message: hang_in(1, "nvlink")(message) if sick[0] else None))
+    bench.ask()
+    for _ in range(4):
+        bench.ask()
+    sick[0] = False
+    answer = bench.ask(after=31.0)
+    for _ in range(4):
+        answer = bench.ask()
+    assert [dict(device.skipped) for device in answer.devices] == [{}, {}]
+    assert bench.client.restarts()["hung"] == 1
+
+
+def test_a_gpu_that_hangs_everywhere_is_left_alone_and_tried_by_scouts_only() -> None:
+    def hang(message: Any) -> tuple[int, str] | None:
+        if "groups" not in message or 1 in message["avoid"]:
+            return None
+        return next(((1, group) for group in ("memory", "nvlink") if group in message["groups"]), None)
+
+    bench = Bench(lambda clock: FakeWorker(clock, hang))
+    bench.ask()
+    main = bench.workers[1]
+    for _ in range(100):
+        answer = bench.ask()
+        assert bench.ups(answer)["a"] is True
+        assert answer.state is WorkerState.RUNNING
+    assert not main.ended
+    assert bench.client.restarts()["hung"] == 1
+    # Ever less often: after 0, 30 and 60 seconds.
+    assert len(bench.workers) - 2 <= 4
+
+
+def test_a_gpu_that_cannot_even_be_found_does_not_stop_the_others() -> None:
+    def hang(message: Any) -> tuple[int, str] | None:
+        return (1, "attach") if 1 not in message.get("avoid", ()) else None
+
+    bench = Bench(lambda clock: FakeWorker(clock, hang))
+    answers = [bench.ask() for _ in range(16)]
+    assert bench.ups(answers[0]) == {}
+    assert answers[0].state is WorkerState.STARTING
+    last = answers[-1]
+    assert [(device.index, device.uuid, device.up, device.error) for device in last.devices] == [
+        ("0", "a", True, ""),
+        ("1", "", False, "timeout"),
+    ]
+
+
+def test_a_worker_that_does_not_die_is_followed_by_no_other_until_it_does() -> None:
+    bench = Bench(lambda clock: FakeWorker(clock, hang_in(0, "memory"), immortal=True))
+    first = bench.ask()
+    assert first.state is WorkerState.STUCK
+    assert "reboot" in first.detail
+    assert bench.ups(first) == {}
+    for _ in range(50):
+        assert bench.ask().state is WorkerState.STUCK
+    assert len(bench.workers) == 1
+    bench.workers[0].ended = True
+    bench.make = FakeWorker
+    assert bench.ask().state is WorkerState.RUNNING
+    assert bench.workers[0].closed
+
+
+def test_what_was_known_goes_dark_without_a_worker_at_once_where_it_hung_and_later_elsewhere() -> None:
+    bench = Bench()
+    bench.ask()
+    bench.workers[0].hang = hang_in(1, "memory")
+    bench.workers[0].immortal = True
+    assert bench.ups(bench.ask()) == {"a": None, "b": False}
+    answer = bench.ask(after=11.0)
+    assert bench.ups(answer) == {"a": False, "b": False}
+    assert {device.error for device in answer.devices} == {"stuck", "timeout"}
+    assert not any(device.readings for device in answer.devices)
+
+
+@pytest.mark.parametrize(
+    ("state", "down"), [("no_driver", False), ("no_library", False), ("mismatch", False), ("crashed", None)]
+)
+def test_a_library_that_ends_is_started_again_and_says_why_not(state: str, down: bool | None) -> None:
+    bench = Bench()
+    bench.ask()
+    bench.make = lambda clock: FakeWorker(clock, greeting={"failed": [state, "it is so"]})
+    bench.workers[0].answers = [{"failed": [state, "it is so"]}]
+    answer = bench.ask()
+    assert (answer.state, answer.detail) == (WorkerState(state), "it is so")
+    assert bench.ups(answer) == {"a": down, "b": down}
+    made = len(bench.workers)
+    for _ in range(120):
+        bench.ask()
+    # With back-off: half a minute at the longest.
+    assert 4 <= len(bench.workers) - made <= 9
+    bench.make = FakeWorker
+    answers = [bench.ask() for _ in range(31)]
+    assert bench.ups(answers[-1]) == {"a": True, "b": True}
+
+
+@pytest.mark.parametrize(
+    "nonsense", [{}, [], {"number": 1}, "x", {"failed": 3}, {"failed": ["zzz", 1]}, {"number": 99, "devices": []}]
+)
+def test_nonsense_is_taken_for_a_worker_that_is_lost(nonsense: object) -> None:
+    bench = Bench()
+    bench.ask()
+    bench.workers[0].answers = [nonsense]
+    bench.ask()
+    assert bench.workers[0].closed
+    assert bench.ask(after=5.0).state is WorkerState.RUNNING
+
+
+def test_a_worker_that_dies_is_replaced() -> None:
+    bench = Bench()
+    bench.ask()
+    bench.workers[0].ended = True
+    assert bench.ask().state is WorkerState.RUNNING
+    assert bench.client.restarts() == {"hung": 0, "crashed": 1}
+
+
+def test_a_worker_that_cannot_be_started_is_reported() -> None:
+    def refuse(_: Clock) -> FakeWorker:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    answer = Bench(refuse).ask()
+    assert answer.state is WorkerState.CRASHED
+    assert "Resource temporarily unavailable" in answer.detail
+
+
+def test_events_are_numbered_once_and_outlive_their_worker() -> None:
+    bench = Bench()
+    bench.ask()
+    event = RawEvent(1, 5.0, 79, -1, "a", "0000:00:00.0")
+    bench.workers[0].outbox = [event, event._replace(sequence=2, xid=48, gpu_instance=3)]
+    found, lost = bench.client.events()
+    assert [(each.sequence, each.xid, each.gpu_instance) for each in found] == [(1, 79, None), (2, 48, 3)]
+    assert lost == 0
+    bench.workers[0].outbox = [event._replace(sequence=3, xid=31)]
+    bench.workers[0].ended = True
+    bench.ask()
+    bench.workers[1].outbox = [event._replace(sequence=1, xid=13)]
+    assert [(each.sequence, each.xid) for each in bench.client.events(2)[0]] == [(3, 31), (4, 13)]
+    assert bench.client.events(4) == ([], 0)
+
+
+def test_lost_events_are_counted_over_workers() -> None:
+    bench = Bench()
+    for more in (3, 5):
+        bench.ask()
+        bench.workers[0].more = {"lost_events": more}
+        bench.ask()
+    assert bench.client.events()[1] == 5
+    bench.workers[0].ended = True
+    bench.ask()
+    bench.workers[1].more = {"lost_events": 2}
+    bench.ask()
+    assert bench.client.events()[1] == 7
+
+
+def test_samples_are_given_one_at_a_time_and_the_oldest_are_dropped() -> None:
+    bench = Bench()
+    bench.ask()
+    bench.workers[0].more = {"fast": [["a", "power", list(range(30))], ["zzz", "power", [1]]]}
+    bench.ask()
+    taken = [bench.client.take_fast() for _ in range(21)]
+    assert taken[0] == [("0", "a", "power", 10)]
+    assert [values[0][3] for values in taken[:20]] == list(range(10, 30))
+    assert taken[20] == []
+
+
+def test_calls_and_errors_are_kept() -> None:
+    bench = Bench()
+    bench.ask()
+    bench.workers[0].more = {"errors": [["ecc", "unknown", 2]]}
+    bench.ask()
+    bench.ask()
+    assert bench.client.take_calls() == [("memory", 0.001)] * 3
+    assert bench.client.take_calls() == []
+    assert bench.client.errors() == {("ecc", "unknown"): 4}
+
+
+def test_new_settings_end_the_worker_and_reach_the_next() -> None:
+    bench = Bench()
+    bench.ask()
+    bench.client.configure(NvmlSettings(hertz=0.0, deadline=5.0))
+    assert bench.workers[0].closed
+    bench.ask()
+    assert bench.workers[1].requests[0]["hertz"] == 0.0
+    bench.client.configure(NvmlSettings(hertz=0.0, deadline=5.0))
+    assert not bench.workers[1].ended
