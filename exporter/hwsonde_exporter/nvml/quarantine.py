@@ -41,8 +41,8 @@ class Quarantine:
         """Note that the worker hung in a group of a GPU at monotonic time ``now``."""
         case = self._cases.get(number)
         if case is None or (case.let_go is not None and now - case.let_go > _MEMORY_SECONDS):
-            # What else works is found out at once; where even finding it hangs, nothing does.
-            case = self._cases[number] = _Case(due=now if group not in FINDING else now + _FIRST_SECONDS)
+            # What else works is found out at once.
+            case = self._cases[number] = _Case(due=now)
         else:
             case.seconds = min(max(2 * case.seconds, _FIRST_SECONDS), _LONGEST_SECONDS)
             case.due = now + case.seconds

@@ -49,6 +49,7 @@ class Session:
         self._counted = float("-inf")
         self._count = 0
         self._avoided: set[int] = set()
+        self._numbers: set[int] = set()  # of the GPUs that were found the last time
         self._unreachable: dict[int, str] = {}
         self._calls: list[list[object]] = []
         self._rest: dict[tuple[str, str], float] = {}
@@ -105,6 +106,7 @@ class Session:
             # Its buffers go with it: giving them back to a lost GPU may hang.
             del self._gpus[uuid]
         self._gpus = present
+        self._numbers = {gpu.number for gpu in present.values()}
         self._fast.keep(set(present))
         if self._events is not None:
             self._events.watch(list(present.values()))
@@ -155,9 +157,10 @@ class Session:
             release(gpu)
 
     def _find(self, number: int) -> Gpu | None:
-        """Give the GPU of a number, or None and note why not; the first time may wake it up."""
+        """Give the GPU of a number, or None and note why not."""
         nvml = self._nvml
-        self._slot.enter(number, "attach", self._clock())
+        # The first time may wake it up, which takes long; after that only a sick one keeps us waiting.
+        self._slot.enter(number, "identify" if number in self._numbers else "attach", self._clock())
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(number)
             # What follows wakes nothing up.

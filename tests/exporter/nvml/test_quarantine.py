@@ -28,11 +28,13 @@ def test_the_first_hang_is_looked_into_at_once() -> None:
     assert quarantine.due(1e9) is None
 
 
-def test_a_gpu_that_cannot_be_found_is_waited_for() -> None:
+def test_one_that_cannot_be_found_is_tried_as_a_whole() -> None:
     quarantine = Quarantine()
     quarantine.hang(1, "attach", 0.0)
-    assert quarantine.due(29.0) is None
-    assert quarantine.due(30.0) == (1, set())
+    assert quarantine.due(0.0) == (1, set())
+    quarantine.failed(1, "attach", 10.0)
+    assert quarantine.due(39.0) is None
+    assert quarantine.due(40.0) == (1, set())
 
 
 def test_a_second_hang_elsewhere_keeps_all_of_it_away() -> None:
