@@ -39,7 +39,7 @@ _REMOVED = frozenset((
 ))  # fmt: skip
 # Replaced by a pseudonym as a whole: series are joined by them, or differ in nothing else.
 _REPLACED = frozenset((
-    "hostname", "pod", "namespace", "container", "uuid", "guid", "wwn", "peer", "target", "address", "remote_address", "server",
+    "hostname", "pod", "namespace", "container", "uuid", "mig_uuid", "guid", "wwn", "peer", "target", "address", "remote_address", "server",
     "rack", "export", "mac",
 ))  # fmt: skip
 _PLACES = frozenset(("mountpoint", "path"))

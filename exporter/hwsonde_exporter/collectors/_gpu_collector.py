@@ -83,6 +83,7 @@ class GpuReadings:
     def __init__(self, host: Host) -> None:
         self.host = host
         self.converter = Converter(self.rows)
+        self._probed: Answer | None = None
 
     def probe(self) -> None:
         """Raise `Unavailable` where there is no GPU, no library, or no GPU that has any of this."""
@@ -97,11 +98,17 @@ class GpuReadings:
             and not any(device.readings or device.skipped for device in answer.devices)
         ):
             raise Unavailable(Reason.NO_HARDWARE, self.nothing)
+        self._probed = answer
 
     def collect(self) -> Iterable[Sample]:
-        """Ask the worker; what it cannot tell now is left out."""
-        client = self.host.nvml
-        return self.samples(client.collect(self.groups)) if client is not None else []
+        """Ask the worker; what it cannot tell now is left out. Right after a probe that is what the probe was told.
+
+        Two questions in a row would be one too many for what is compared with the last time.
+        """
+        client, answer, self._probed = self.host.nvml, self._probed, None
+        if answer is None and client is not None:
+            answer = client.collect(self.groups)
+        return self.samples(answer) if answer is not None else []
 
     def samples(self, answer: Answer) -> list[Sample]:
         """Give the samples of an answer."""

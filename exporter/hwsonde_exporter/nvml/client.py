@@ -80,6 +80,7 @@ class Client:
         self._lock = threading.Lock()
         self._book_lock = threading.Lock()
         self._number = 0
+        self._stopped = False
         self._events: deque[Event] = deque(maxlen=_MAX_EVENTS)
         self._last_event = 0  # number of the newest event
         self._lost_events = 0
@@ -107,6 +108,8 @@ class Client:
         with self._lock:
             self._groups.update(groups)
             for _ in range(_TRIES):
+                if self._stopped:
+                    break
                 reply = self._ask(groups)
                 if reply is not None:
                     self._scouts.look(self._start(), self._groups, self._numbers, self.settings.deadline)
@@ -173,7 +176,8 @@ class Client:
         return dict(self._supervisor.restarts)
 
     def stop(self) -> None:
-        """End the worker; waits for a request that is under way."""
+        """End the worker for good, and the request that is under way."""
+        self._stopped = self._supervisor.hurry = True
         with self._lock:
             self._scouts.stop()
             self._supervisor.stop()

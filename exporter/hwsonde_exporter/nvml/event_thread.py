@@ -37,7 +37,7 @@ class EventThread:
         self._lock = threading.Lock()
         self._set: Any = None
         self._names: dict[int, tuple[str, str]] = {}
-        self._registered: set[str] = set()
+        self._registered: set[tuple[str, int]] = set()
         self._sequence = 0
         self.lost = 0
 
@@ -45,8 +45,10 @@ class EventThread:
         """Wait for events of these GPUs from now on; those that are known already stay."""
         for gpu in gpus:
             self._names[_address(gpu.handle)] = (gpu.uuid, gpu.bus_id)
-        fresh = [gpu for gpu in gpus if gpu.uuid not in self._registered]
-        self._registered &= {gpu.uuid for gpu in gpus}
+        # One that was reset in between has a new handle, and nobody waits for its events.
+        keys = {(gpu.uuid, _address(gpu.handle)): gpu for gpu in gpus}
+        fresh = {key: gpu for key, gpu in keys.items() if key not in self._registered}
+        self._registered &= keys.keys()
         if not fresh:
             return
         if self._set is None:
@@ -54,8 +56,8 @@ class EventThread:
             if self._set is None:
                 return
             threading.Thread(target=self._serve, name="events", daemon=True).start()
-        for gpu in fresh:
-            self._registered.add(gpu.uuid)
+        for key, gpu in fresh.items():
+            self._registered.add(key)
             kinds = self._quietly("nvmlDeviceGetSupportedEventTypes", gpu.handle) or 0
             wanted = self._nvml.nvmlEventTypeXidCriticalError & kinds
             if wanted:

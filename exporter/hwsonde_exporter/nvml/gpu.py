@@ -155,7 +155,8 @@ class Gpu:
             self.error = error
         elif error == "function_not_found":
             self.library.note_missing(function)
-        elif error in _ABSENT:
+        elif error in _ABSENT or error == "no_permission":
+            # Who may not ask now may not in a second either.
             self._absent[place] = self.library.clock() + _FORGET_SECONDS
 
     def first(self, *calls: tuple[str, Callable[[], Result]]) -> Result | None:

@@ -20,7 +20,7 @@ from hwsonde_exporter.nvml.wire import EVENT_BYTES, Broken, Inbox, RawEvent, dec
 _MODULE = "hwsonde_exporter.nvml.worker"
 _EVENTS_AT_ONCE = 4096
 # How long a killed worker is waited for before it is called stuck; dying takes the kernel a few milliseconds.
-_DEATH_SECONDS = 0.5
+_DEATH_SECONDS = 0.3
 
 
 class Worker(Protocol):

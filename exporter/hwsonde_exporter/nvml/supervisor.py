@@ -72,6 +72,7 @@ class Supervisor:
         self._failures = 0
         self._condition = _Condition(WorkerState.STOPPED, "nobody has asked yet")
         self.driver: Mapping[str, str] = {}
+        self.hurry = False  # set by another thread: give up waiting
         self.restarts: Counter[str] = Counter({state.value: 0 for state in REASONS})
         self.left: deque[RawEvent] = deque()  # events that workers had handed over when they ended
 
@@ -215,6 +216,8 @@ class Supervisor:
                 raise Hung(where)
             if now >= end:
                 return None
+            if self.hurry:
+                raise Broken("nobody waits for it any more")
 
     def _end(self) -> None:
         worker, self._worker, self.driver = self._worker, None, {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -265,3 +267,25 @@ def test_new_settings_end_the_worker_and_reach_the_next() -> None:
     assert bench.workers[1].requests[0]["hertz"] == 0.0
     bench.client.configure(NvmlSettings(hertz=0.0, deadline=5.0))
     assert not bench.workers[1].ended
+
+
+def test_stopping_does_not_wait_for_a_request_that_hangs() -> None:
+    bench = Bench(lambda clock: FakeWorker(clock, hang_in(0, "memory")), deadline=1e6)
+    began = threading.Event()
+
+    def receive(timeout: float) -> object | None:
+        began.set()
+        time.sleep(0.001)
+        return None
+
+    bench.ask("nvlink")
+    bench.workers[0].receive = receive  # type: ignore[method-assign]
+    asking = threading.Thread(target=bench.client.collect, args=(["memory"],))
+    asking.start()
+    assert began.wait(5)
+    bench.client.stop()
+    asking.join(5)
+    assert not asking.is_alive()
+    assert bench.workers[0].closed
+    assert bench.client.collect(["memory"]).state is WorkerState.STOPPED
+    assert len(bench.workers) == 1

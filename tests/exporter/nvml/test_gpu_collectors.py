@@ -27,6 +27,7 @@ from hwsonde_exporter.host import Host, Paths
 from hwsonde_exporter.metric import Kind, Sample
 from hwsonde_exporter.nvml.answer import Answer, Device, Reading, WorkerState
 from hwsonde_exporter.nvml.client import NvmlSettings
+from hwsonde_exporter.privacy import Level, Privacy
 from tests.exporter.collectors.hosts import fixture_host
 
 TABLES = (
@@ -336,3 +337,19 @@ def test_versions_that_differ_and_a_library_that_refuses_are_a_mismatch() -> Non
     assert ("devices",) not in found
     assert ("driver_mismatch",) not in found
     assert found["nvml_state", "stuck"] == 1
+
+
+def test_a_collection_right_after_a_probe_asks_no_second_time() -> None:
+    first = Answer(WorkerState.RUNNING, devices=(device(Reading("utilization_ratio", (), 50)),))
+    second = Answer(WorkerState.RUNNING, devices=(device(Reading("utilization_ratio", (), 60)),))
+    collector = gpu.GpuCollector(host_with(FakeClient(first, second)))
+    collector.probe()
+    values = [shown(list(collector.collect()))["utilization_ratio",] for _ in range(2)]
+    assert values == [0.5, 0.6]
+
+
+def test_nothing_personal_is_left_where_privacy_is_strict() -> None:
+    metric = ROWS["mig_info"].metric
+    (labels,) = Privacy(Level.STRICT, b"k" * 32).labels([metric], [("0", "GPU-a", "MIG-b", "1", "0", "3g.40gb")])
+    assert "GPU-a" not in labels
+    assert "MIG-b" not in labels
