@@ -136,6 +136,12 @@ def gpus_up(series: Series) -> dict[str, float]:
     return {dict(labels)["gpu"]: value for labels, value in of(series, "hwsonde_gpu_up").items()}
 
 
+def _hurried(kind: Any, period: float | None) -> Any:
+    if period is None or kind.period is None or kind.period <= period:
+        return kind
+    return type(kind.__name__, (kind,), {"period": period})
+
+
 @contextmanager
 def running(
     recording: str | Mapping[str, Any],
@@ -146,14 +152,18 @@ def running(
     deadline: float = 0.5,
     kinds: Collection[str] = tuple(GPU_KINDS),
     base: str | None = None,
+    period: float | None = None,
     settle: bool = True,
     prepare: Callable[[ShimHost], object] = lambda _: None,
 ) -> Iterator[GpuHost]:
-    """An exporter on a recorded host; ``prepare`` may inject faults before it starts."""
+    """An exporter on a recorded host.
+
+    ``prepare`` may inject faults before it starts; ``period`` is the longest period of any collector, in seconds.
+    """
     shim = ShimHost(recording, folder / "nvml", fixed)
     prepare(shim)
     paths = kernel_files(folder / "host", shim.recording, base)
-    chosen = {name: kind for name, kind in load_collectors().items() if name in kinds}
+    chosen = {name: _hurried(kind, period) for name, kind in load_collectors().items() if name in kinds}
     settings = ExporterSettings(
         RunnerSettings(frozenset(chosen), timeout=5.0),
         hertz=hertz,

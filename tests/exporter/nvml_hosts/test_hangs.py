@@ -1,0 +1,188 @@
+"""Calls that do not return: what one GPU's hang costs the others, and what happens to the worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hwsonde_exporter.nvml import quarantine, supervisor
+from tests.exporter.nvml_hosts.gpu_host import GpuHost, Series, gpus_up, of, one, running
+from tests.exporter.nvml_hosts.test_faults_end_to_end import (
+    DEADLINE,
+    GPUS,
+    NOT_ALWAYS,
+    PERIOD,
+    four_gpus,
+    of_gpu,
+    readings,
+    scrape_seconds,
+    settled,
+)
+from tests.nvml_shim.control import Fault
+from tests.nvml_shim.stuck_file import CannotMount, stuck_file
+
+TRIED_AGAIN = 2.0
+# Made of two looks that one worker takes a second apart, so they are missing for that time after another one has started.
+OF_TWO_LOOKS = frozenset(f"hwsonde_gpu_{name}" for name in (
+    "graphics_active_ratio", "sm_active_ratio", "sm_occupancy_ratio", "tensor_active_ratio", "dram_active_ratio", "pipe_active_ratio",
+    "pcie_rate_bytes_per_second",
+))  # fmt: skip
+PASSING = NOT_ALWAYS | OF_TWO_LOOKS
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuHost]:
+    monkeypatch.setattr(quarantine, "_FIRST_SECONDS", TRIED_AGAIN)
+    with running(four_gpus(), tmp_path, deadline=DEADLINE, period=PERIOD) as found:
+        yield found
+
+
+def watched(
+    host: GpuHost, before: Series, gpus: set[str], until: Callable[[Series], object], seconds: float = 30.0
+) -> Series:
+    """Scrape until something is seen; every scrape must hold everything of these GPUs, and none may take long."""
+    wanted = {key for gpu in gpus for key in of_gpu(before, gpu) if key[0] not in PASSING}
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        series, taken = host.timed()
+        assert taken < DEADLINE
+        missing = wanted - readings(series).keys()
+        assert not missing, sorted({key[0] for key in missing})
+        if until(series):
+            return series
+        time.sleep(0.05)
+    raise AssertionError(f"it did not come about in {seconds} s")
+
+
+def hung(series: Series) -> float:
+    return one(series, "hwsonde_gpu_nvml_restarts_total", reason="hung") or 0
+
+
+@pytest.mark.parametrize("kind", ["asleep", "deaf"])
+def test_a_group_that_hangs_costs_the_others_nothing_and_its_gpu_that_group(kind: str, host: GpuHost) -> None:
+    before = settled(host)
+    healthy = scrape_seconds(host)
+    others = set(GPUS) - {"2"}
+    host.control.inject(Fault(device=2, function="nvmlDeviceGetClockInfo", hang=kind))  # type: ignore[arg-type]
+    watched(host, before, others, hung)
+    assert scrape_seconds(host) < 3 * healthy
+    # All of it is left alone until a scout has found that the rest works.
+    watched(host, before, others, lambda series: one(series, "hwsonde_gpu_nvml_skipped", gpu="2", call="clock") == 1)
+    kept, _ = host.wait(lambda series: of(series, "hwsonde_gpu_power_watts", gpu="2"))
+    assert gpus_up(kept)["2"] == 1
+    assert not of(kept, "hwsonde_gpu_clock_hertz", gpu="2")
+    lost = {key[0] for key in of_gpu(before, "2") - of_gpu(kept, "2")} - PASSING
+    assert lost == {"hwsonde_gpu_clock_hertz", "hwsonde_gpu_performance_state"}
+    restarts = hung(kept)
+    host.control.heal()
+    watched(host, before, others, lambda series: of(series, "hwsonde_gpu_clock_hertz", gpu="2"))
+    assert hung(host.series()) == restarts == 1
+
+
+def test_a_gpu_that_hangs_everywhere_is_left_alone(host: GpuHost) -> None:
+    before = settled(host)
+    others = set(GPUS) - {"1"}
+    host.control.inject(Fault(device=1, hang="asleep"))
+    series = watched(host, before, others, lambda series: gpus_up(series)["1"] == 0)
+    series = watched(
+        host, before, others, lambda series: one(series, "hwsonde_gpu_nvml_skipped", gpu="1", call="*") == 1
+    )
+    assert not of_gpu(series, "1")
+    # It is tried again and again, and the others never notice.
+    end = time.monotonic() + 3 * TRIED_AGAIN
+    watched(host, before, others, lambda _: time.monotonic() > end)
+    host.control.heal()
+    wanted = {key for key in of_gpu(before, "1") if key[0] not in NOT_ALWAYS}
+    watched(host, before, others, lambda series: wanted <= of_gpu(series, "1"), 60)
+
+
+def test_slow_calls_are_measured_and_lose_nothing(host: GpuHost) -> None:
+    before = settled(host)
+    host.control.inject(Fault(device=0, function="nvmlDeviceGetBAR1MemoryInfo", slow=0.6 * DEADLINE))
+
+    def slow(series: Series) -> bool:
+        count = one(series, "hwsonde_gpu_nvml_call_seconds_count", call="memory") or 0
+        quick = one(series, "hwsonde_gpu_nvml_call_seconds_bucket", call="memory", le="0.1") or 0
+        return count > quick
+
+    watched(host, before, set(GPUS) - {"0"}, slow)
+    assert hung(host.series()) == 0
+    assert gpus_up(host.series()) == dict.fromkeys(GPUS, 1)
+
+
+def test_a_worker_that_is_killed_is_replaced_before_anybody_misses_it(host: GpuHost) -> None:
+    before = settled(host)
+    os.kill(host.control.last_process, signal.SIGKILL)
+    watched(host, before, set(GPUS), lambda series: one(series, "hwsonde_gpu_nvml_restarts_total", reason="crashed"))
+    end = time.monotonic() + 3 * PERIOD
+    watched(host, before, set(GPUS), lambda _: time.monotonic() > end)
+
+
+def test_a_worker_that_cannot_be_killed_starts_no_second_one(host: GpuHost, tmp_path: Path) -> None:
+    before = settled(host)
+    healthy = scrape_seconds(host)
+    try:
+        with stuck_file(tmp_path / "mount") as path:
+            host.control.inject(Fault(device=0, function="nvmlDeviceGetClockInfo", block=str(path)))
+            host.wait(lambda series: one(series, "hwsonde_gpu_nvml_state", state="stuck") == 1)
+            started = host.control.initialisations
+            gone, _ = host.wait(lambda series: not readings(series))
+            assert scrape_seconds(host) < 3 * healthy
+            end = time.monotonic() + 4 * PERIOD
+            while time.monotonic() < end:
+                series, taken = host.timed()
+                assert not readings(series)
+                assert taken < DEADLINE
+                time.sleep(0.1)
+            assert host.control.initialisations == started
+            assert one(gone, "hwsonde_exporter_collector_success", collector="gpu") is not None
+            host.control.heal()
+    except CannotMount as error:
+        pytest.skip(f"no process can be made unkillable here: {error}")
+    wanted = {key for gpu in set(GPUS) - {"0"} for key in of_gpu(before, gpu) if key[0] not in NOT_ALWAYS}
+    host.wait(lambda series: wanted <= readings(series).keys(), 60)
+    assert host.control.initialisations > started
+    host.wait(
+        lambda series: of_gpu(before, "0") - {key for key in before if key[0] in NOT_ALWAYS} <= of_gpu(series, "0"), 60
+    )
+
+
+def test_a_library_that_hangs_in_its_start_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(supervisor._SLOW_SECONDS, "init", 1.0)
+    with running(
+        four_gpus(),
+        tmp_path,
+        deadline=DEADLINE,
+        period=PERIOD,
+        settle=False,
+        prepare=lambda shim: shim.control.inject(Fault("system", "nvmlInit*", hang="deaf")),
+    ) as host:
+        end = time.monotonic() + 4 * PERIOD
+        while time.monotonic() < end:
+            series, taken = host.timed()
+            assert taken < DEADLINE
+            assert not readings(series)
+            time.sleep(0.1)
+        host.wait(lambda series: one(series, "hwsonde_gpu_nvml_restarts_total", reason="hung"))
+        host.control.heal()
+        host.wait(lambda series: gpus_up(series) == dict.fromkeys(GPUS, 1), 60)
+
+
+def test_the_exporter_ends_at_once_while_a_call_hangs(tmp_path: Path) -> None:
+    with running(
+        four_gpus(),
+        tmp_path,
+        deadline=60.0,
+        period=PERIOD,
+        settle=False,
+        prepare=lambda shim: shim.control.inject(Fault("system", "nvmlInit*", hang="deaf")),
+    ) as host:
+        host.wait(lambda _: host.control.hanging)
+        began = time.monotonic()
+        host.exporter.stop()
+        assert time.monotonic() - began < 1.0  # what systemd and an operator are promised; the call would hang for ever
