@@ -207,10 +207,8 @@ class GpuXidCollector:
         readable = self._read_log(now)
         self._read_history()
         self._merger.forget(now)
-        sources = [
-            Sample(SOURCE_UP, (Source.NVML,), int(told.running)),
-            Sample(SOURCE_UP, (Source.KMSG,), int(readable)),
-        ]
+        heard = {Source.NVML: told.running, Source.KMSG: readable}
+        sources = [Sample(SOURCE_UP, (source.value,), int(up)) for source, up in heard.items()]
         return [*self._xid_samples(), *self._switch_samples(), *sources, Sample(LOST, (), self._reader.lost)]
 
     def _wake(self) -> None:

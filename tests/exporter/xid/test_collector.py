@@ -23,6 +23,7 @@ from hwsonde_exporter.nvml.answer import Event
 from hwsonde_exporter.nvml.xid import PRECREATED
 from tests.exporter.collectors.hosts import fixture_host, values
 from tests.exporter.collectors.trees import tree_host
+from tests.exporter.contracts.test_collectors import check
 from tests.exporter.xid.logs import Log, xid
 from tests.fixtures.node192_gpu import uuid_of
 
@@ -63,7 +64,9 @@ class Bench:
 
     def look(self, seconds: float = 1.0) -> dict[tuple[str, ...], float]:
         self.now += seconds
-        return values(list(self.collector.collect()))
+        samples = list(self.collector.collect())
+        check(samples, GpuXidCollector.metrics)
+        return values(samples)
 
 
 def test_codes_that_page_are_at_zero_from_the_start() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from hwsonde_exporter.collectors.gpu_xid import GpuXidCollector
 from hwsonde_exporter.host import Host
+from hwsonde_exporter.nvml.answer import WorkerState
 from hwsonde_exporter.nvml.client import Client, NvmlSettings
 from tests.exporter.collectors.hosts import values
 from tests.exporter.nvml_hosts.gpu_host import kernel_files
@@ -71,9 +72,11 @@ def test_events_are_neither_lost_nor_doubled_by_a_new_worker(bench: Bench) -> No
     for _ in range(3):
         bench.shim.control.xid(0, 48)
     bench.wait(lambda: bench.count(0, 48) == 3)
-    bench.client.stop()
+    # Other settings end the worker; the next request starts another.
+    bench.client.configure(replace(bench.client.settings, deadline=1.5))
     assert bench.count(0, 48) == 3
     bench.client.collect(())
+    bench.wait(lambda: bench.client.collect(()).state is WorkerState.RUNNING)
     bench.shim.control.xid(0, 48)
     bench.wait(lambda: bench.count(0, 48) == 4)
 
