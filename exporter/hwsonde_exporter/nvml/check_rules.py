@@ -178,14 +178,14 @@ def _throttled(reading: Rows) -> Judged:
 
 
 GPU_RULES = (
-    GpuRule("gpu_lost", "a GPU does not answer, or the driver has lost one", ("gpu",), _lost),
-    GpuRule("gpu_driver", "library and kernel module of the GPUs' driver do not fit", ("gpu",), _driver),
+    GpuRule("gpu_lost", "a GPU does not answer, or the driver has lost one", ("gpu", "gpu_driver"), _lost),
+    GpuRule("gpu_driver", "library and kernel module of the GPUs' driver do not fit", ("gpu_driver",), _driver),
     GpuRule("gpu_memory_failed", "a GPU's memory cannot be repaired any more", ("gpu_health",), _memory_failed),
     GpuRule("gpu_reset_needed", "a GPU waits for a reset", ("gpu_health",), _reset_needed),
     GpuRule("gpu_memory_errors", "uncorrected memory errors of a GPU", ("gpu_health",), _memory_errors),
     GpuRule("gpu_xid", "critical XID errors since the driver was loaded", ("gpu_xid",), _xid),
-    GpuRule("gpu_nvlink", "a GPU has fewer NVLinks up than its peers", ("gpu_health",), _nvlink),
+    GpuRule("gpu_nvlink", "a GPU has fewer NVLinks up than its peers", ("gpu_nvlink_health",), _nvlink),
     GpuRule("gpu_fabric", "a GPU is not part of its NVLink fabric, or that is degraded", ("gpu_health",), _fabric),
-    GpuRule("gpu_pcie", "a GPU is slower on PCIe than its peers", ("gpu",), _pcie),
+    GpuRule("gpu_pcie", "a GPU is slower on PCIe than its peers", ("gpu", "gpu_identity"), _pcie),
     GpuRule("gpu_throttled", "a GPU is slowed down by heat or power, or is though idle", ("gpu",), _throttled),
 )

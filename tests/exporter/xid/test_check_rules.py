@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hwsonde_exporter.nvml.check_rules import GPU_RULES, Labels
+from hwsonde_exporter.nvml.check_rules import GPU_RULES, GpuRule, Labels
+from hwsonde_exporter.registry import load_collectors
 
 Samples = list[tuple[str, dict[str, str], float]]
 
@@ -136,3 +137,19 @@ def test_names_of_rules_are_told_apart() -> None:
     names = [rule.name for rule in GPU_RULES]
     assert len(set(names)) == len(names)
     assert all(name.startswith("gpu_") for name in names)
+
+
+@pytest.mark.parametrize("rule", GPU_RULES, ids=lambda rule: rule.name)
+def test_a_rule_asks_for_what_its_collectors_publish(rule: GpuRule) -> None:
+    asked = set()
+
+    class Asked(Reading):
+        def rows(self, name: str) -> list[tuple[Labels, float]]:
+            asked.add(name)
+            return super().rows(name)
+
+    list(rule.judge(Asked(healthy())))
+    kinds = load_collectors()
+    published = {name: {metric.name for metric in kinds[name].metrics} for name in rule.collectors}
+    assert asked <= set().union(*published.values())
+    assert all(asked & names for names in published.values()), "a collector that the rule does not need"
