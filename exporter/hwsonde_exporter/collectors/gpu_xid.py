@@ -164,8 +164,8 @@ class GpuXidCollector:
     ) -> None:
         self.host = host
         self._ask = ask or partial(ask_library, host)
-        self._reader = LogReader(log or partial(open_log, host))
-        self._history = LogReader(log or partial(open_log, host), from_start=True)
+        self._reader = LogReader(log or partial(open_log, host.paths.rootfs))
+        self._history = LogReader(log or partial(open_log, host.paths.rootfs), from_start=True)
         self._wall = wall
         self._merger = Merger()
         self._logged: Counter[Key] = Counter()

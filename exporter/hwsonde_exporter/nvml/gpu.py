@@ -16,6 +16,7 @@ Field = tuple[int, int]  # number of the field, scope
 
 # What a driver or a card does not have now it may have when MIG or ECC was switched, which nobody tells us.
 _FORGET_SECONDS = 300.0
+_REFUSED_SECONDS = 10.0
 _FIELDS_AT_ONCE = 64
 _WHOLE_DRIVER = frozenset({"uninitialized", "driver_not_loaded", "lib_rm_version_mismatch", "library_not_found"})
 _WHOLE_GPU = frozenset({"gpu_is_lost", "gpu_not_found"})
@@ -155,9 +156,11 @@ class Gpu:
             self.error = error
         elif error == "function_not_found":
             self.library.note_missing(function)
-        elif error in _ABSENT or error == "no_permission":
-            # Who may not ask now may not in a second either.
+        elif error in _ABSENT:
             self._absent[place] = self.library.clock() + _FORGET_SECONDS
+        elif error == "no_permission":
+            # Who may not ask now may not in a second either.
+            self._absent[place] = self.library.clock() + _REFUSED_SECONDS
 
     def first(self, *calls: tuple[str, Callable[[], Result]]) -> Result | None:
         """Result of the first of several functions, newest first, that this library and GPU have."""

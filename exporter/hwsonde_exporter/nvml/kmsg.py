@@ -23,7 +23,6 @@ from typing import NamedTuple, Protocol
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.errors import Reason, Unavailable
-from hwsonde_exporter.host import Host
 from hwsonde_exporter.nvml.xid import MOST
 
 # One record is at most CONSOLE_EXT_LOG_MAX long, 8192 bytes; a shorter buffer gives EINVAL.
@@ -165,7 +164,7 @@ def _check(descriptor: int) -> None:
 OpenLog = Callable[[], Device]
 
 
-def open_log(host: Host) -> Device:
+def open_log(rootfs: Path) -> Device:
     """Open the kernel's log: that below ``--path.rootfs``, else this process's own.
 
     Raises
@@ -174,7 +173,7 @@ def open_log(host: Host) -> Device:
         If there is none here, or this process may not read it.
     """
     own = Path("/dev/kmsg")
-    below = host.paths.rootfs / "dev" / "kmsg"
+    below = rootfs / "dev" / "kmsg"
     path = below if os.path.lexists(below) else own
     try:
         return KernelLog(path)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwsonde_exporter.errors import Reason, Unavailable
-from hwsonde_exporter.host import Host, Paths
 from hwsonde_exporter.nvml.kmsg import (
     DriverLoaded,
     KernelLog,
@@ -258,7 +257,7 @@ def test_the_device_below_the_root_filesystem_comes_first(tmp_path: Path) -> Non
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev" / "kmsg").write_bytes(b"6,1,1,-;no device\n")
     with pytest.raises(Unavailable, match="not the kernel's log") as caught:
-        open_log(Host(Paths(rootfs=tmp_path)))
+        open_log(tmp_path)
     assert caught.value.reason is Reason.NO_KERNEL_SUPPORT
     assert str(tmp_path) in caught.value.detail
 
@@ -269,7 +268,7 @@ def test_a_device_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("hwsonde_exporter.nvml.kmsg.os.open", refuse)
     with pytest.raises(Unavailable, match="CAP_SYSLOG") as caught:
-        open_log(Host())
+        open_log(Path("/"))
     assert caught.value.reason is Reason.NO_PERMISSION
 
 
