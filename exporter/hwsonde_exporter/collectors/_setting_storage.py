@@ -51,6 +51,8 @@ _OPTIONS = frozenset((
 _LONGEST_OPTION = 40
 _MAX_MOUNTS = 100  # where every user's home is a mount of its own, there may be any number
 _FORCED = frozenset((b"emergency_ro", b"shutdown"))
+# Filesystems that the kernel makes read-only when their disk fails it.
+_LOCAL = frozenset((b"btrfs", b"exfat", b"ext2", b"ext3", b"ext4", b"f2fs", b"jfs", b"nilfs2", b"vfat", b"xfs"))
 
 
 def storage_rows(host: Host) -> Iterator[Row]:
@@ -82,7 +84,7 @@ def access(mount: Mount) -> str:
     filesystem is.
     """
     own, shared = mount.options.split(b","), mount.filesystem_options.split(b",")
-    if not _FORCED.isdisjoint(shared) or (b"ro" in shared and b"rw" in own):
+    if not _FORCED.isdisjoint(shared) or (mount.fstype in _LOCAL and b"ro" in shared and b"rw" in own):
         return "forced ro"
     return "ro" if b"ro" in own or b"ro" in shared else "rw"
 

@@ -158,6 +158,11 @@ def test_who_made_it_read_only_shows(own: str, shared: str, expected: str) -> No
     assert access(mount) == expected
 
 
+def test_a_server_that_allows_no_writing_forces_nothing() -> None:
+    (mount,) = parse_mountinfo(b"62 28 0:45 / /mnt rw,relatime - nfs4 filer:/export ro,vers=4.2\n")
+    assert access(mount) == "ro"
+
+
 def test_options_hold_nothing_personal() -> None:
     line = (
         "50 28 0:60 / /home rw,relatime - nfs4 filer:/home rw,vers=4.2,addr=192.0.2.7,clientaddr=192.0.2.9,username=alice,"
