@@ -61,6 +61,8 @@ class Options:
         Scrape and rule interval in milliseconds.
     detector
         Merged over the detector's generated configuration, section by section.
+    exporter
+        More of the exporter's flags.
     """
 
     data: Path
@@ -70,6 +72,7 @@ class Options:
     key_file: Path | None = None
     scrape_ms: int = 1000
     detector: Mapping[str, Any] = field(default_factory=dict)
+    exporter: tuple[str, ...] = ()
 
     @property
     def scrape_timeout_ms(self) -> int:

@@ -81,7 +81,14 @@ def programs(options: Options) -> list[Program]:
     found = [
         Program(
             "exporter",
-            (sys.executable, "-P", "-m", "hwsonde_exporter", f"--web.listen-address={LOOPBACK}:{ports.exporter}"),
+            (
+                sys.executable,
+                "-P",
+                "-m",
+                "hwsonde_exporter",
+                f"--web.listen-address={LOOPBACK}:{ports.exporter}",
+                *options.exporter,
+            ),
             ports.exporter,
             "/-/ready",
             python,

@@ -11,6 +11,9 @@ from hwsonde_detector.sources.archive import ArchiveRecorder
 from hwsonde_detector.sources.base import Source
 
 _OVERLAP_MS = 1000
+# A target that is scraped once a minute may answer as late as that: now and then a read goes so far back.
+_WIDE_MS = 61_000
+_WIDE_EVERY_MS = 10_000
 
 logger = logging.getLogger("hwsonde_detector.capture")
 
@@ -46,7 +49,8 @@ def capture(
         Waits for so many seconds; True ends the recording early.
     """
     began = at = now_ms()
-    since = began - every_ms - _OVERLAP_MS
+    first = since = began - every_ms - _OVERLAP_MS
+    wide = began
     reads = samples = failures = 0
     failing = False
     while not recorder.stopped:
@@ -63,6 +67,8 @@ def capture(
             # Reads overlap: a scrape that took long is stored after others that began later.
             since = at - every_ms - _OVERLAP_MS
         due = at + every_ms
+        if due - wide >= _WIDE_EVERY_MS:
+            since, wide = max(min(since, due - _WIDE_MS), first), due
         if due > began + length_ms or pause(max(due - now_ms(), 0) / 1000):
             break
         at = max(now_ms(), at + 1)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.house import LEARNING_NOISE, House
-from tests.e2e.noise import wait_quiet
+from tests.e2e.house import House
+from tests.e2e.simulated import SimulatedHost
 
 
 @pytest.fixture(scope="session")
-def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Data directory of a stack that learned this host from nothing."""
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedHost]:
+    """The host that is watched; it lives on between the tests."""
+    simulated = SimulatedHost(tmp_path_factory.mktemp("host") / "vm")
+    simulated.start()
+    yield simulated
+    simulated.stop()
+
+
+@pytest.fixture(scope="session")
+def learned(host: SimulatedHost, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data directory of a stack that learned the host from nothing."""
     data = tmp_path_factory.mktemp("learned") / "data"
-    # Other programs' work would be learned as normal. A host that stays busy is learned all the same; a failure then tells.
-    quiet = wait_quiet(100)
-    with House(data) as house:
+    with House(data, host) as house:
         first = house.until(lambda health: health.learning_needed > 0, 20, "the first rows")
         assert first.score is None
         assert not first.calibrated
@@ -24,5 +32,4 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
         house.until(lambda health: health.calibrated, 120, "calibration")
         house.expect_no_errors()
         assert house.events == [], house.seen()
-        (data / LEARNING_NOISE).write_text(f"quiet before: {quiet}; {house.noise}", encoding="utf-8")
     return data

@@ -10,14 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from quickstart import faults
-from quickstart.faults import Fault
 from quickstart.layout import Options, Ports
 from quickstart.pages import Event
 from quickstart.readings import Health
 from quickstart.stack import Stack
 from quickstart.watch import Watch
 from tests.e2e.noise import Noise
+from tests.e2e.simulated import SimulatedHost
 
 # Two scrapes a second and little learning: what takes minutes on a real host takes one here.
 SCRAPE_MS = 500
@@ -25,8 +24,6 @@ LEARNING = {"first_rows": 30, "calibrated_rows": 150}
 # So few rows say nothing of one window in a thousand, the shipped risk; `./run demo` shows a fault at shipped settings.
 EPISODES = {"risk": 0.005}
 NODE = "e2e-host"
-# What the host did while it was learned, kept beside what was learned.
-LEARNING_NOISE = "learning-noise.txt"
 # Share of scrapes that may miss their deadline of 450 ms: a starved host delays every program.
 LATE_SHARE = 0.05
 
@@ -57,12 +54,13 @@ class House:
         More of the detector's configuration.
     """
 
-    def __init__(self, data: Path, detector: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, data: Path, host: SimulatedHost, detector: Mapping[str, Any] | None = None) -> None:
         self.notes: list[str] = []
         self.events: list[Event] = []
         self.noise = Noise()
         more = {"learning": LEARNING, "episodes": EPISODES, **(detector or {})}
-        self.stack = Stack(Options(data, PORTS, NODE, scrape_ms=SCRAPE_MS, detector=more), self.notes.append)
+        options = Options(data, PORTS, NODE, scrape_ms=SCRAPE_MS, detector=more, exporter=host.flags)
+        self.stack = Stack(options, self.notes.append)
         self.data = data
 
     def __enter__(self) -> Self:
@@ -109,10 +107,6 @@ class House:
 
         return self.until(at_rest, 120, "a quiet host")
 
-    def cpu_fault(self, seconds: float) -> Fault:
-        """A real CPU fault, to be entered."""
-        return Fault(faults.plan("cpu", faults.cores(), 0), seconds, self.data)
-
     def triggers(self) -> list[Event]:
         """Pages."""
         return [event for event in self.events if event.action == "trigger"]
@@ -122,10 +116,8 @@ class House:
         return [event for event in self.events if event.action == "resolve"]
 
     def seen(self) -> str:
-        """Everything that tells a failure of the programs from a host that was busy."""
-        kept = self.data / LEARNING_NOISE
-        learned = f"; while it was learned: {kept.read_text(encoding='utf-8')}" if kept.exists() else ""
-        return f"{self.watch.health}; errors {self.watch.errors}: {self.notes}; {self.events}; {self.noise}{learned}"
+        """Everything that tells a failure of the programs from a machine that has no time for them."""
+        return f"{self.watch.health}; errors {self.watch.errors}: {self.notes}; {self.events}; {self.noise}"
 
     def expect_no_errors(self) -> None:
         """Fails if anything went wrong but a few deadlines, which any program misses on a starved host."""

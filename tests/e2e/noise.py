@@ -8,10 +8,7 @@ from collections import deque
 from pathlib import Path
 
 KEPT = 300
-IDLE_FIELD = 3
 STEAL_FIELD = 7
-QUIET_SHARE = 0.6
-QUIET_SECONDS = 3
 
 
 def jiffies(stat: str) -> list[int]:
@@ -21,23 +18,6 @@ def jiffies(stat: str) -> list[int]:
 
 def now() -> list[int]:
     return jiffies(Path("/proc/stat").read_text(encoding="ascii"))
-
-
-def idle_share(before: list[int], after: list[int]) -> float:
-    """Share of the CPU time between two readings in which there was nothing to do."""
-    passed = [late - early for early, late in zip(before, after, strict=True)]
-    return passed[IDLE_FIELD] / max(sum(passed), 1)
-
-
-def wait_quiet(seconds: float) -> bool:
-    """Wait until this host has mostly been idle for three seconds: what is learned on a saturated host, a CPU fault does not stand out from."""
-    end, calm, before = time.monotonic() + seconds, 0, now()
-    while calm < QUIET_SECONDS and time.monotonic() < end:
-        time.sleep(1)
-        after = now()
-        calm = calm + 1 if idle_share(before, after) >= QUIET_SHARE else 0
-        before = after
-    return calm >= QUIET_SECONDS
 
 
 class Noise:

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.house import House, copied
+from tests.e2e.simulated import SimulatedHost
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
 
-def test_restarts_and_an_outage_lose_nothing_and_page_nobody(learned: Path, tmp_path: Path) -> None:
-    with House(copied(learned, tmp_path / "data")) as house:
+def test_restarts_and_an_outage_lose_nothing_and_page_nobody(
+    host: SimulatedHost, learned: Path, tmp_path: Path
+) -> None:
+    with House(copied(learned, tmp_path / "data"), host) as house:
         rows = house.quiet().learning_rows
         assert rows >= 90
         for name in ("exporter", "detector"):
@@ -41,8 +44,8 @@ def test_restarts_and_an_outage_lose_nothing_and_page_nobody(learned: Path, tmp_
         assert house.stack.restarts == 0, house.seen()
 
 
-def test_a_program_that_dies_is_started_again_and_counted(learned: Path, tmp_path: Path) -> None:
-    with House(copied(learned, tmp_path / "data")) as house:
+def test_a_program_that_dies_is_started_again_and_counted(host: SimulatedHost, learned: Path, tmp_path: Path) -> None:
+    with House(copied(learned, tmp_path / "data"), host) as house:
         house.quiet()
         child = house.stack.children["exporter"]
         child.kill()
@@ -56,8 +59,10 @@ def test_a_program_that_dies_is_started_again_and_counted(learned: Path, tmp_pat
         assert house.events == [], house.seen()
 
 
-def test_a_prometheus_that_no_longer_stores_is_told_and_counted(learned: Path, tmp_path: Path) -> None:
-    with House(copied(learned, tmp_path / "data")) as house:
+def test_a_prometheus_that_no_longer_stores_is_told_and_counted(
+    host: SimulatedHost, learned: Path, tmp_path: Path
+) -> None:
+    with House(copied(learned, tmp_path / "data"), host) as house:
         house.until(lambda health: health.exporter_series > 100, 20, "the first scrape")
         assert house.watch.storage.errors == 0, house.seen()
         child = house.stack.children["prometheus"]

@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.house import House, copied
+from tests.e2e.simulated import SimulatedHost
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
 
-def test_a_cpu_fault_makes_one_page_and_one_resolve(learned: Path, tmp_path: Path) -> None:
-    with House(copied(learned, tmp_path / "data")) as house:
+def test_a_cpu_fault_makes_one_page_and_one_resolve(host: SimulatedHost, learned: Path, tmp_path: Path) -> None:
+    with House(copied(learned, tmp_path / "data"), host) as house:
         house.quiet()
         assert house.events == [], house.seen()
-        with house.cpu_fault(15) as fault:
+        with host.cpu_fault() as fault:
             house.until(lambda _: bool(house.triggers()), 14, "the page")
         house.until(lambda _: bool(house.resolves()), 60, "the resolve")
         house.rest(6)
@@ -30,14 +31,13 @@ def test_a_cpu_fault_makes_one_page_and_one_resolve(learned: Path, tmp_path: Pat
         assert page.received - fault.began < 14, house.seen()
         assert resolve.received > (fault.ended or 0)
         assert (health.alerts_firing, health.incidents) == (0, ()), house.seen()
-        # Eight busy processes take the CPUs from the scrapes too: deadlines that they miss are counted, and are no fault of hwsonde.
         house.expect_no_errors()
 
 
-def test_restarts_in_an_open_episode_keep_its_page(learned: Path, tmp_path: Path) -> None:
-    with House(copied(learned, tmp_path / "data")) as house:
+def test_restarts_in_an_open_episode_keep_its_page(host: SimulatedHost, learned: Path, tmp_path: Path) -> None:
+    with House(copied(learned, tmp_path / "data"), host) as house:
         house.quiet()
-        with house.cpu_fault(60):
+        with host.cpu_fault():
             house.until(lambda _: bool(house.triggers()), 15, "the page")
             for name in ("detector", "exporter", "prometheus"):
                 house.stack.restart(name)

@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.house import House, copied
+from tests.e2e.simulated import SimulatedHost
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
 FAILURES = "hwsonde_detector_state_save_failures_total"
 
 
-def test_a_full_disk_costs_only_the_saving(learned: Path, tmp_path: Path) -> None:
+def test_a_full_disk_costs_only_the_saving(host: SimulatedHost, learned: Path, tmp_path: Path) -> None:
     data = copied(learned, tmp_path / "data")
     kept = (data / "detector" / "state.npz").read_bytes()
-    with House(data, {"state": {"save_interval": "2s"}}) as house:
+    with House(data, host, {"state": {"save_interval": "2s"}}) as house:
         pid = house.stack.children["detector"].pid
         assert pid is not None
         house.until(lambda health: health.score is not None, 20, "scores")
@@ -41,7 +42,9 @@ def test_a_full_disk_costs_only_the_saving(learned: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("damage", ["truncated", "garbled", "empty"])
-def test_a_damaged_state_is_set_aside_and_learned_anew(learned: Path, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_state_is_set_aside_and_learned_anew(
+    host: SimulatedHost, learned: Path, tmp_path: Path, damage: str
+) -> None:
     data = copied(learned, tmp_path / "data")
     state = data / "detector" / "state.npz"
     content = state.read_bytes()
@@ -50,7 +53,7 @@ def test_a_damaged_state_is_set_aside_and_learned_anew(learned: Path, tmp_path: 
         {"truncated": content[:half], "garbled": content[:half] + b"?" + content[half + 1 :], "empty": b""}[damage]
     )
     damaged = state.read_bytes()
-    with House(data) as house:
+    with House(data, host) as house:
         # Prometheus still has the history, so that learning anew takes no time.
         house.until(lambda health: health.calibrated and health.score is not None, 60, "scores from history")
         said = [line for line in house.log("detector").splitlines() if "state" in line and "level=info" not in line]

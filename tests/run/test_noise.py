@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.e2e.noise import STEAL_FIELD, Noise, idle_share, jiffies, wait_quiet
+from tests.e2e.noise import STEAL_FIELD, Noise, jiffies
 
 
 def test_the_first_line_is_that_of_all_cpus() -> None:
@@ -23,12 +23,3 @@ def test_it_tells_scores_and_loads() -> None:
     assert ", 5s 0.50/" in str(noise)
     assert "load average" in str(noise)
     assert "% of the CPU time stolen" in str(noise)
-
-
-def test_idle_time_is_a_share_of_what_passed() -> None:
-    assert idle_share([10, 0, 0, 100, 0, 0, 0, 0], [20, 0, 0, 130, 0, 0, 0, 0]) == 0.75
-    assert idle_share([10, 0, 0, 100, 0, 0, 0, 0], [10, 0, 0, 100, 0, 0, 0, 0]) == 0
-
-
-def test_waiting_for_a_quiet_host_ends() -> None:
-    assert not wait_quiet(0.1), "three seconds are needed"

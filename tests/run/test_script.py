@@ -79,6 +79,16 @@ def test_python_and_its_venv_are_installed_where_they_are_missing(tmp_path: Path
     assert "python3 python3-venv" in next(call for call in machine.calls() if " install " in call)
 
 
+def test_the_tests_need_a_peer_to_compare_with_and_its_service_stays_off(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, bare=False)
+    machine.run("test")
+    calls = machine.calls()
+    install = next(call for call in calls if " install " in call)
+    assert install.endswith("prometheus-node-exporter curl")
+    assert "systemctl disable --now prometheus-node-exporter" in calls
+    assert "systemctl disable --now curl" not in calls
+
+
 def test_changed_requirements_are_installed(tmp_path: Path) -> None:
     machine = Machine(tmp_path, bare=False)
     machine.run("up")

@@ -237,6 +237,15 @@ def test_after_a_failed_read_its_stretch_is_asked_for_again(tmp_path, caplog):
     assert len(caplog.records) == 1
 
 
+def test_every_ten_seconds_a_read_goes_back_a_minute_but_not_before_the_first(tmp_path):
+    source = Scripted(set())
+    with ArchiveRecorder(tmp_path / "a") as recorder:
+        capture(source, recorder, 80_000, 1000, lambda: source.now, source.pause)
+    wide = [(since, now) for since, now in source.asked if now - since > 3000]
+    assert [now for _, now in wide] == list(range(11_000, 82_000, 10_000))
+    assert [since for since, _ in wide] == [-1000] * 5 + [0, 10_000, 20_000]
+
+
 def line(form: str, message: str, **more) -> str:
     stream = io.StringIO()
     logs.set_up("debug", form, stream)
