@@ -146,7 +146,9 @@ class WorkloadCollector:
     def _count_mark(self) -> bytes | None:
         """What changes when a cgroup comes or goes; None if the kernel does not tell."""
         unified = next((tree.folder for tree in self._trees if UNIFIED in tree.controllers), None)
-        count = self._read(f"{unified}/cgroup.stat") if unified is not None else None
+        data = self._read(f"{unified}/cgroup.stat") if unified is not None else None
+        # Those that are dying count on another line; they may linger for hours.
+        count = data.partition(b"\n")[0] if data else None
         if len(self._trees) == 1 and unified is not None:
             return count
         # Of version 1 only this file counts them, those of version 2 too.
