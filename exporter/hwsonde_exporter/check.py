@@ -183,7 +183,7 @@ def in_child(work: Callable[[], str], timeout: float) -> str | None:
     Raises
     ------
     ExporterError
-        If the work ended with an error.
+        If the work ended with an error, or without a word.
     """
     receiving, sending = os.pipe()
     sys.stdout.flush()
@@ -194,13 +194,15 @@ def in_child(work: Callable[[], str], timeout: float) -> str | None:
     os.close(sending)
     deadline = time.monotonic() + timeout
     pieces: list[bytes] = []
+    ended = False
     with open(receiving, "rb", buffering=0) as pipe:
         while True:
             ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
                 break
             piece = pipe.read(1 << 16)
-            if not piece:
+            ended = not piece
+            if ended:
                 break
             pieces.append(piece)
     with suppress(OSError):
@@ -210,6 +212,10 @@ def in_child(work: Callable[[], str], timeout: float) -> str | None:
         os.waitpid(child, os.WNOHANG)
     text = b"".join(pieces).decode("utf-8", "replace")
     if not text.endswith(_END):
+        if ended:
+            raise ExporterError(
+                "check: its child process was ended by somebody else, perhaps for want of memory; try again"
+            )
         return None
     if text.startswith(_FAILED):
         raise ExporterError(f"check: ended with {text.removeprefix(_FAILED).removesuffix(_END)}; report this as a bug")

@@ -201,7 +201,8 @@ def test_a_childs_answer_comes_whole_and_its_mistakes_are_told() -> None:
     assert check.in_child(str, 10) == ""
     with pytest.raises(ExporterError, match="check: ended with ZeroDivisionError: division by zero; report"):
         check.in_child(lambda: str(1 / 0), 10)
-    assert check.in_child(lambda: os._exit(0), 10) is None
+    with pytest.raises(ExporterError, match="ended by somebody else"):
+        check.in_child(lambda: os._exit(0), 10)
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
