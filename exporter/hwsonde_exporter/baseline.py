@@ -153,28 +153,36 @@ def compare(baseline: Baseline, reading: Reading, silent: Collection[str] = ()) 
 
 
 def _compare_settings(baseline: Baseline, present: Mapping[tuple[str, str], str]) -> Iterator[Finding]:
+    names = {setting for setting, _ in present}
     hidden: list[str] = []
     for (setting, device), allowed in baseline.settings.items():
         value = present.get((setting, device))
         name = f"{setting}[{device}]" if device else setting
         wanted = " or ".join(map(repr, allowed))
-        if value is not None:
-            if value not in allowed:
-                yield Finding(Severity.UNHEALTHY, "setting", name, f"is {value!r}; the baseline has {wanted}")
-        elif setting.startswith("mount."):
-            # One finding a mount, not one for each of its settings.
-            if setting == "mount.access":
-                yield Finding(Severity.UNHEALTHY, "setting", name, "is not mounted")
-        elif any(other == setting for other, _ in present):
-            yield Finding(
-                Severity.UNHEALTHY, "setting", name, f"is missing: no such device here; the baseline has {wanted}"
-            )
-        else:
-            hidden.append(name)
+        if value is None:
+            text = _missing(setting, names)
+            if text is None:
+                hidden.append(name)
+            elif text:
+                yield Finding(Severity.UNHEALTHY, "setting", name, f"{text}; the baseline has {wanted}")
+        elif value not in allowed:
+            yield Finding(Severity.UNHEALTHY, "setting", name, f"is {value!r}; the baseline has {wanted}")
     if hidden:
         shown = ", ".join(hidden[:3]) + (f" and {len(hidden) - 3} more" if len(hidden) > 3 else "")
         text = f"cannot be read here and may differ from the baseline: {shown}; run as root, on the host"
         yield Finding(Severity.UNKNOWN, "setting", "", text)
+
+
+def _missing(setting: str, present: Collection[str]) -> str | None:
+    """What it means that a setting has no row: empty if another finding tells it, None if nobody knows."""
+    if setting.startswith("mount."):
+        return "is not mounted" if setting == "mount.access" else ""
+    if setting.startswith("kernel.parameter."):
+        # The digest is there whenever the command line could be read.
+        return "is not set" if "kernel.parameters_digest" in present else None
+    if setting.startswith("module."):
+        return "is not there" if any(name.startswith("module.") for name in present) else None
+    return "is missing: there is no such device" if setting in present else None
 
 
 def _settings(reading: Reading) -> dict[tuple[str, str], str]:

@@ -294,6 +294,8 @@ def ignored(finding: Finding, patterns: Iterable[str]) -> bool:
     """
     for pattern in patterns:
         rule, colon, subject = pattern.partition(":")
-        if fnmatchcase(finding.rule, rule) and (not colon or fnmatchcase(finding.subject, subject)):
+        # Names of settings have brackets, which a pattern takes for a set of characters.
+        meant = not colon or finding.subject == subject or fnmatchcase(finding.subject, subject)
+        if meant and fnmatchcase(finding.rule, rule):
             return True
     return False

@@ -6,6 +6,7 @@ import errno
 import os
 import struct
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -404,3 +405,14 @@ def test_surplus_pages_are_nobodys_setting(tmp_path: Path) -> None:
         tmp_path, {"proc/sys/kernel/osrelease": "6", f"{base}/nr_hugepages": "80", f"{base}/surplus_hugepages": "16"}
     )
     assert settings_of(host)["memory.huge_pages", "2048kB"] == "64"
+
+
+def test_every_setting_is_documented() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "settings.md").read_text()
+    patterns = [word.replace("NAME", "*").replace("PARAMETER", "*") for word in text.split("`")[1::2]]
+    known = [word for word in patterns if word.partition(".")[0] in AREAS]
+    prefix = "memory.transparent_huge_pages"
+    known += [f"{prefix}_defragmentation", f"{prefix}_shared"]
+    for name in ("vm", "node192"):
+        for setting, _ in settings_of(fixture_host(name)):
+            assert any(fnmatchcase(setting, pattern) for pattern in known), setting

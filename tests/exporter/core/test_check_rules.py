@@ -210,6 +210,8 @@ def test_findings_can_be_passed_over() -> None:
     finding = Finding(Severity.UNHEALTHY, "rdma_down", "mlx5_2/1", "is down")
     for pattern in ("rdma_down", "rdma_*", "rdma_down:mlx5_2/1", "rdma_down:mlx5_2*", "*:mlx5_?/1"):
         assert ignored(finding, [pattern]), pattern
+    named = Finding(Severity.UNHEALTHY, "setting", "network.mtu_bytes[eth0]", "is '9000'")
+    assert ignored(named, ["setting:network.mtu_bytes[eth0]"])
     for pattern in ("rdma", "rdma_slow", "rdma_down:mlx5_3/1", "rdma_down:"):
         assert not ignored(finding, [pattern]), pattern
 
@@ -254,6 +256,21 @@ def test_settings_that_differ() -> None:
 def test_a_filesystem_that_is_not_mounted() -> None:
     unmounted = [one for one in HEALTHY if "/opt" not in one.labels]
     assert differing(unmounted) == [("unhealthy", "setting", "mount.access[/opt]")]
+
+
+def test_parameters_and_modules_that_are_not_there() -> None:
+    missing = {
+        ("kernel.parameter.iommu", ""): ("pt",),
+        ("module.nvidia", ""): ("550",),
+        ("mount.options", "/gone"): ("ext4",),
+    }
+    wanted = replace(GOOD, settings=missing)
+    seen = [*HEALTHY, setting("kernel.parameters_digest", "0"), setting("module.nvme", "loaded")]
+    assert differing(seen, wanted) == [
+        ("unhealthy", "setting", "kernel.parameter.iommu"),
+        ("unhealthy", "setting", "module.nvidia"),
+    ]
+    assert differing(HEALTHY, wanted) == [("unknown", "setting", "")], "nothing is known without the files"
 
 
 def test_settings_that_cannot_be_read_are_one_unknown() -> None:
