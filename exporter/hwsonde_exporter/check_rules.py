@@ -196,15 +196,18 @@ def _rdma_slow(reading: Reading, _: Limits) -> Judged:
         for labels, _value in reading.rows("hwsonde_network_rdma_info")
     }
     up = {port for port, value in reading.by("hwsonde_network_rdma_up", "device", "port").items() if value}
-    for metric, shown in (
-        ("hwsonde_network_rdma_speed_bytes_per_second", lambda value: f"runs at {value * 8 / 1e9:g} Gbit/s"),
-        ("hwsonde_network_rdma_lanes", lambda value: f"uses {value:g} lanes"),
+    for metric, verb, scale, unit in (
+        ("hwsonde_network_rdma_speed_bytes_per_second", "runs at", 1e9 / 8, "Gbit/s"),
+        ("hwsonde_network_rdma_lanes", "uses", 1, "lanes"),
     ):
         values = {port: value for port, value in reading.by(metric, "device", "port").items() if port in up}
         for port, value in values.items():
             alike = [values[other] for other in values if kinds.get(other) == kinds.get(port)]
             if value < max(alike):
-                yield port, f"{shown(value)} and others of its kind more; check its cable"
+                yield (
+                    port,
+                    f"{verb} {value / scale:g} {unit}, others of its kind {max(alike) / scale:g}; check its cable",
+                )
 
 
 def _pcie_narrow(reading: Reading, _: Limits) -> Judged:

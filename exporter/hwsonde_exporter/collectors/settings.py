@@ -20,7 +20,7 @@ from hwsonde_exporter.collectors._setting_rdma import rdma_rows
 from hwsonde_exporter.collectors._setting_rows import Row
 from hwsonde_exporter.collectors._setting_services import service_rows
 from hwsonde_exporter.collectors._setting_storage import storage_rows
-from hwsonde_exporter.errors import CollectorError, Reason, Unavailable
+from hwsonde_exporter.errors import CollectorError, ReadError, Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.registry import register
@@ -147,8 +147,10 @@ class SettingsCollector:
             self._dcb = _opened(partial(self._open_dcb, paths.procfs))
 
     def collect(self) -> Iterable[Sample]:
-        """Read every setting; what cannot be read is left out."""
+        """Read every setting; what cannot be read is left out. Raises `ReadError` if there is none."""
         rows = {(found.setting, found.device): found for found in self._rows()}
+        if not rows:
+            raise ReadError(f"{self.host.paths.procfs} and {self.host.paths.sysfs}: no setting can be read")
         self._changes.update(rows.values(), self._wall())
         samples = [Sample(INFO, tuple(found), 1) for found in rows.values()]
         samples += [Sample(CHANGES, (area,), count) for area, count in self._changes.counts.items()]
