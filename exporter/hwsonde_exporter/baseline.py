@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,7 +27,8 @@ class Measure(NamedTuple):
     """Something that devices reach.
 
     ``collector`` is the one that gives ``metric``, and ``scale`` what makes its values ``unit``. ``tolerance`` is the share by
-    which a host may stay below; ``classes`` are the PCI classes that count, empty for all.
+    which a host may stay below; ``classes`` are the PCI classes that count, empty for all; ``passing`` is a pattern of devices
+    that come and go.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Measure(NamedTuple):
     scale: float = 1.0
     tolerance: float = 0.0
     classes: tuple[str, ...] = ()
+    passing: str = "(?!)"
 
 
 MEASURES = (
@@ -60,7 +63,15 @@ MEASURES = (
         1e9 / 8,
     ),
     Measure("rdma_lanes", "rdma", "hwsonde_network_rdma_lanes", ("device", "port"), "lanes"),
-    Measure("disk_bytes", "storage", "hwsonde_storage_device_size_bytes", ("device",), "GB", 1e9),
+    Measure(
+        "disk_bytes",
+        "storage",
+        "hwsonde_storage_device_size_bytes",
+        ("device",),
+        "GB",
+        1e9,
+        passing=r"(loop|ram|zram|nbd|dm-|sr|fd)\d+",
+    ),
     Measure("pcie_lanes", "pcie", "hwsonde_pcie_link_width_lanes", ("device",), "lanes"),
     Measure(
         "pcie_transfers_per_second",
@@ -190,11 +201,12 @@ def _settings(reading: Reading) -> dict[tuple[str, str], str]:
 
 
 def _measured(reading: Reading, measure: Measure) -> dict[str, float]:
-    return {
-        "/".join(row[label] for label in measure.labels): value
-        for row, value in reading.rows(measure.metric)
-        if not measure.classes or row["class"] in measure.classes
-    }
+    found = {}
+    for row, value in reading.rows(measure.metric):
+        device = "/".join(row[label] for label in measure.labels)
+        if not re.fullmatch(measure.passing, device) and (not measure.classes or row["class"] in measure.classes):
+            found[device] = value
+    return found
 
 
 def dump(baseline: Baseline) -> str:

@@ -317,6 +317,11 @@ def test_links_that_are_down_are_no_part_of_a_baseline() -> None:
     assert {device for _, device in wanted.expected} == {"mlx5_0/1"}
 
 
+def test_disks_that_come_and_go_are_no_part_of_a_baseline() -> None:
+    disks = [sample("storage_device_size_bytes", 9, device=name) for name in ("loop3", "dm-0", "zram0", "sda", "md0")]
+    assert {device for _, device in of(Reading(disks)).expected} == {"sda", "md0"}
+
+
 def test_the_baseline_knows_better_than_the_rules() -> None:
     unused = Finding(Severity.UNHEALTHY, "rdma_down", "mlx5_9/1", "is down")
     used = unused._replace(subject="mlx5_0/1")
