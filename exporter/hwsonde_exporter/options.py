@@ -115,13 +115,13 @@ def options(kinds: Mapping[str, type[Collector]]) -> dict[str, Option]:
         ),
         Option(
             "metrics.allow",
-            _pattern,
+            _metric_pattern,
             None,
             "publish only these metrics: a regular expression of the whole name, without _sum, _count or _bucket (default all)",
         ),
         Option(
             "metrics.deny",
-            _pattern,
+            _metric_pattern,
             None,
             "do not publish these metrics: a regular expression of the whole name, without _sum, _count or _bucket (default none)",
         ),
@@ -352,7 +352,14 @@ def _rate(text: str) -> float:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    allowed = 'a regular expression of whole names, such as "veth.*|tap[0-9]+"; "(?!)" leaves nothing out'
+    return _compiled(text, 'a regular expression of whole names, such as "veth.*|tap[0-9]+"; "(?!)" leaves nothing out')
+
+
+def _metric_pattern(text: str) -> re.Pattern[str]:
+    return _compiled(text, 'a regular expression of whole names, such as "hwsonde_(cpu|memory)_.*"')
+
+
+def _compiled(text: str, allowed: str) -> re.Pattern[str]:
     if not text:
         raise ValueError(allowed)
     try:

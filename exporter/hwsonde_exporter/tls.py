@@ -127,9 +127,13 @@ def _set_ciphers(context: ssl.SSLContext, config: TlsConfig) -> None:
 
 def _load_chain(context: ssl.SSLContext, config: TlsConfig) -> None:
     chain, key = config.cert.read("cert_file"), config.key.read("key_file")
+    if b"ENCRYPTED" in key:
+        raise ConfigError(
+            f"{_where(config.key, 'key')}: the key is encrypted; write it without a passphrase (openssl pkey -in KEY -out PLAIN)"
+        )
     with _Shown(chain) as cert_path, _Shown(key) as key_path:
         try:
-            # Without a password function OpenSSL would ask for one on the terminal.
+            # Without a function that gives a password OpenSSL might ask for one on the terminal.
             context.load_cert_chain(cert_path, key_path, password=lambda: "")
         except ssl.SSLError as error:
             raise ConfigError(_chain_problem(config, error)) from None
@@ -143,8 +147,6 @@ def _chain_problem(config: TlsConfig, error: ssl.SSLError) -> str:
         return (
             f"{_where(config.key, 'key')}: the key does not belong to the certificate in {_where(config.cert, 'cert')}"
         )
-    if "decrypt" in reason or "password" in reason:
-        return f"{_where(config.key, 'key')}: the key is encrypted; write it without a passphrase (openssl pkey -in KEY -out PLAIN)"
     return (
         f"{_where(config.cert, 'cert')}, {_where(config.key, 'key')}: no certificate with its key in PEM"
         f"{f' ({reason})' if reason else ''}"

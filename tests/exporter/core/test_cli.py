@@ -91,7 +91,9 @@ def test_sighup_reads_the_configuration_again_and_keeps_the_old_one_when_it_is_w
         assert "hwsonde_exporter_sampler_ticks_total" in found
         file.write_text("sampler: {hertz: 10}\ncollector: {network.ignored-devices: 'eth.*'}\n")
         served.process.send_signal(signal.SIGHUP)
-        served.wait_for("configuration read again(.|\n)*what is ignored take effect(.|\n)*configuration read again")
+        served.wait_for(
+            "configuration read again(.|\n)*what is ignored[^\n]*take effect(.|\n)*configuration read again"
+        )
         assert served.metrics()["hwsonde_exporter_config_last_reload_successful"] == 1
     finally:
         assert served.end(signal.SIGTERM)[0] == 0

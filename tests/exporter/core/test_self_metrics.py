@@ -48,7 +48,11 @@ def own(**changes):
 
 def test_every_metric_is_declared_and_given() -> None:
     samples = own_samples(
-        STATES, ScrapeCounts(5, 1, 0.25), SamplerCounts(1, 2, 3, {"a": 1}), ProcessUse(1, 2, 3, 4), reload_success=True
+        STATES,
+        ScrapeCounts(5, 1, 0.25, 2, {"tls": 3}),
+        SamplerCounts(1, 2, 3, {"a": 1}),
+        ProcessUse(1, 2, 3, 4),
+        reload_success=True,
     )
     block, dropped = Guard(METRICS, 1000).block(samples)
     assert dropped == {}
