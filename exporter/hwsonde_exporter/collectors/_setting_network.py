@@ -11,10 +11,10 @@ from pathlib import Path
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._dcb import AskDcb, parse_dcb
-from hwsonde_exporter.collectors._files import entries, sys_number, sys_text
+from hwsonde_exporter.collectors._files import entries, sys_number
 from hwsonde_exporter.collectors._netns import is_ours
 from hwsonde_exporter.collectors._setting_ethtool import EthtoolSettings
-from hwsonde_exporter.collectors._setting_rows import Row, file_rows, first_word, plain, row, switch
+from hwsonde_exporter.collectors._setting_rows import Row, file_rows, first_word, plain, read_line, row, switch
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
 
@@ -119,12 +119,12 @@ def _interrupt_rows(host: Host, folder: Path, device: str) -> Iterator[Row]:
     for number in numbers:
         place = host.paths.proc("irq", number)
         # What the interrupt controller chose of what is allowed; older kernels show only the latter.
-        text = sys_text(host, place / "effective_affinity_list") or sys_text(host, place / "smp_affinity_list")
-        cpus.update(parsing.cpu_list(text.encode()))
+        text = read_line(host, place / "effective_affinity_list") or read_line(host, place / "smp_affinity_list")
+        cpus.update(parsing.cpu_list((text or "").encode()))
     if not cpus:
         return
     yield row("network.interrupt_cpus", spread(len(cpus)), device)
-    local = set(parsing.cpu_list(sys_text(host, folder / "device" / "local_cpulist").encode()))
+    local = set(parsing.cpu_list((read_line(host, folder / "device" / "local_cpulist") or "").encode()))
     if local:
         near = len(cpus & local)
         yield row("network.interrupt_locality", "local" if near == len(cpus) else "mixed" if near else "remote", device)
