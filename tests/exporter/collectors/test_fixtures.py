@@ -10,7 +10,11 @@ from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors.cpu import MODES, parse_softirqs, parse_stat
 from hwsonde_exporter.collectors.storage import parse_diskstats
 from tests.exporter.collectors.hosts import HOSTS, NAMES, fixture_host
-from tests.fixtures.make_node192 import make, write
+from tests.fixtures.make_hosts import MAKERS
+from tests.fixtures.make_node192 import write
+
+# Garbled files have no sums that could be right.
+WHOLE = tuple(name for name in NAMES if name != "sick")
 
 
 def contents(folder: Path) -> dict[str, bytes | str]:
@@ -24,16 +28,23 @@ def contents(folder: Path) -> dict[str, bytes | str]:
     return found
 
 
-def test_node192_is_what_its_script_makes(tmp_path: Path) -> None:
-    write(make(), tmp_path)
-    assert contents(tmp_path) == contents(HOSTS / "node192")
+@pytest.mark.parametrize("name", MAKERS)
+def test_it_is_what_its_script_makes(name: str, tmp_path: Path) -> None:
+    write(MAKERS[name](), tmp_path)
+    how = "run python -m tests.fixtures.make_hosts if this is right"
+    assert contents(tmp_path) == contents(HOSTS / name), how
+
+
+def test_each_host_has_a_folder() -> None:
+    assert sorted(path.name for path in HOSTS.iterdir()) == sorted(NAMES)
+    assert set(MAKERS) | {"vm"} == set(NAMES)
 
 
 def test_fixtures_stay_small() -> None:
-    assert sum(len(data) for name in NAMES for data in contents(HOSTS / name).values()) < 600_000
+    assert sum(len(data) for name in NAMES for data in contents(HOSTS / name).values()) < 900_000
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WHOLE)
 def test_totals_are_sums_of_their_parts(name: str) -> None:
     host = fixture_host(name)
     stat = parse_stat(host.files.read(host.paths.proc("stat")))

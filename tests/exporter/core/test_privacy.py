@@ -23,6 +23,7 @@ OTHER = Privacy(Level.STRICT, host_key(b"fedcba9876543210fedcba9876543210\n"))
 # What the fixture hosts hold that is somebody's: names of hosts, servers, shares, users.
 PERSONAL = (
     "vm-example", "node192", "filer", "files.example.net", "home share", "/export/home", "192.0.2.1", "alice", "user-1000", '"lfs"',
+    "amd-07", "docker-3", "thinker",
 )  # fmt: skip
 HARMLESS = frozenset((
     "action", "agent", "allowance", "area", "available", "board_id", "bond", "cache", "cause", "chip", "class", "clock", "codepoint",
