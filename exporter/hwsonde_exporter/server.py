@@ -19,7 +19,7 @@ from typing import Any
 
 from cheroot import wsgi
 from cheroot.makefile import MakeFile
-from cheroot.server import HTTPConnection
+from cheroot.server import HTTPConnection, HTTPRequest
 
 from hwsonde_exporter.errors import ListenError
 from hwsonde_exporter.protection import Keeper, Protection
@@ -39,19 +39,29 @@ _HANDSHAKE = b"\x16"  # the first byte of a TLS connection
 _NO_TLS = b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\n\r\nthis port speaks HTTPS only\n"
 
 
+class _Request(HTTPRequest):
+    """A request that tells its connection when it is complete."""
+
+    def respond(self) -> None:
+        """Answer it."""
+        self.conn.complete = True
+        super().respond()
+
+
 class _Connection(HTTPConnection):
     """A connection that notes since when it has been open and how long its present request has taken.
 
-    ``awaited``: it was accepted; ``served``: a worker has had it; ``answered``: it has had an answer; ``given_up``: it had to make
-    room; ``secured``: TLS is agreed on, or not asked for.
+    ``awaited``: it was accepted; ``served``: a worker has had it; ``complete``: it has sent a whole request; ``given_up``: it had
+    to make room; ``secured``: TLS is agreed on, or not asked for.
     """
 
+    RequestHandlerClass = _Request
     # A whole record of TLS goes into the buffer, so that nothing stays behind in it where no selector sees it.
     rbufsize = 32 << 10
     server: _Server
     accepted = 0.0
     began: float | None = None
-    awaited = served = answered = given_up = secured = False
+    awaited = served = complete = given_up = secured = False
 
     def communicate(self) -> bool:
         """Serve one request; gives whether the connection stays open."""
@@ -62,9 +72,7 @@ class _Connection(HTTPConnection):
                 self.secured = True
                 if not self._secure(self.server.keeper.refresh()):
                     return False
-            stays = bool(super().communicate())  # type: ignore[no-untyped-call]
-            self.answered = True
-            return stays
+            return bool(super().communicate())  # type: ignore[no-untyped-call]
         finally:
             self.began = None
 
@@ -189,11 +197,11 @@ class _Server(wsgi.Server):
         self.put_conn(conn)
 
     def _make_room(self) -> bool:
-        """Give up the oldest connection that has never had an answer; False if all have."""
-        unanswered = [connection for connection in list(self.open) if not connection.answered]
-        if not unanswered:
+        """Give up the oldest connection that has never sent a whole request; False if all have."""
+        incomplete = [connection for connection in list(self.open) if not connection.complete]
+        if not incomplete:
             return False
-        oldest = min(unanswered, key=lambda connection: connection.accepted)
+        oldest = min(incomplete, key=lambda connection: connection.accepted)
         oldest.given_up = True
         self.open.discard(oldest)
         # Its end wakes the selector, which hands it over to be closed: closed here, its number would stay registered there.

@@ -6,6 +6,7 @@ import ctypes
 import ipaddress
 import os
 import ssl
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -191,8 +192,15 @@ class _Shown:
 
 
 _Verify = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
-# Kept for as long as the program runs: OpenSSL calls it in every handshake.
-_CONTENT_WITH_ANY = _Verify(lambda _, __: 1)
+
+
+@cache
+def _content_with_any() -> Any:  # noqa: ANN401  (a function that C can call)
+    """Give OpenSSL's question for a certificate the answer yes; kept for ever, since it is asked in every handshake.
+
+    Made only where it is needed: it takes memory that can be written and run, which hardened systems may refuse.
+    """
+    return _Verify(lambda _, __: 1)
 
 
 def _take_any_certificate(context: ssl.SSLContext, *, needed: bool) -> None:
@@ -216,7 +224,7 @@ def _take_any_certificate(context: ssl.SSLContext, *, needed: bool) -> None:
                 f"client_auth_type: this Python's OpenSSL is not understood; use {ClientAuth.REQUIRE_AND_VERIFY}"
             )
     flags = _SSL_VERIFY_PEER | (_SSL_VERIFY_FAIL_IF_NO_PEER_CERT if needed else 0)
-    library.SSL_CTX_set_verify(pointer, flags, _CONTENT_WITH_ANY)
+    library.SSL_CTX_set_verify(pointer, flags, _content_with_any())
 
 
 def _loaded_openssl() -> ctypes.CDLL | None:

@@ -121,6 +121,7 @@ def test_collect_and_exclude(port: Port) -> None:
     ("query", "text"),
     [
         ("collect[]=hat", b"no collector is called 'hat'; there are exporter, heat, off, slow\n"),
+        ("collect[]=heat&exclude[]=slow", b"collect[] and exclude[] exclude each other; use one of them\n"),
         ("exclude[]=", b"no collector is called ''; there are exporter, heat, off, slow\n"),
         ("collect[]=off", b"collector off is switched off; --collector.off switches it on\n"),
         ("&".join(["collect[]=heat"] * 300), b"the query has more than 200 fields\n"),
@@ -395,6 +396,56 @@ def test_scrape_timeout_leaves_a_margin(header: str | None, seconds: float | Non
     assert scrape_timeout(header) == (None if seconds is None else pytest.approx(seconds))
 
 
+def test_the_margin_may_be_set() -> None:
+    assert scrape_timeout("10", 2.0) == pytest.approx(8.0)
+    assert scrape_timeout("1", 2.0) == pytest.approx(0.8), "a fifth at most"
+    assert scrape_timeout("10", 0.0) == pytest.approx(10.0)
+
+
+@given(st.text(max_size=60))
+def test_any_header_is_understood_or_not(header: str) -> None:
+    assert accepts_gzip(header) in {True, False}
+    seconds = scrape_timeout(header)
+    assert seconds is None or seconds > 0
+
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+# What Prometheus 3 sends, and Prometheus 2 before it.
+PROMETHEUS_3 = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,"
+    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+)
+PROMETHEUS_2 = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,"
+    "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        (PROMETHEUS_3, "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        (PROMETHEUS_2, "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        ("text/plain;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", TEXT),
+        ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7,text/plain;version=0.0.4;q=0.3", TEXT),
+        ("text/html,application/xhtml+xml,*/*;q=0.8", TEXT),
+    ],
+)  # fmt: skip
+def test_scrapers_get_what_they_like_best_with_a_strict_content_type(
+    port: Port, accept: str, content_type: str
+) -> None:
+    status, headers, body = ask(port, "/metrics?collect[]=heat", Accept=accept, Accept_Encoding="gzip")
+    assert (status, headers["Content-Type"], headers["Content-Encoding"]) == (200, content_type, "gzip")
+    assert gzip.decompress(body).endswith(b"# EOF\n") == content_type.startswith("application/openmetrics")
+
+
+def test_a_scrape_that_cannot_wait_is_counted(port: Port) -> None:
+    for header in ("0.2", "0.2"):
+        ask(port, "/metrics", X_Prometheus_Scrape_Timeout_Seconds=header)
+    text = ask(port, "/metrics?collect[]=exporter")[2].decode()
+    found = [line for line in text.splitlines() if line.startswith("hwsonde_exporter_scrapes_incomplete_total")]
+    assert len(found) == 1
+    assert 1 <= float(found[0].split()[1]) <= 2
+
+
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
@@ -406,6 +457,18 @@ def test_scrape_timeout_leaves_a_margin(header: str | None, seconds: float | Non
         ("identity", False),
         ("gzip;q=x", False),
         ("br;q=1.0, X-GZIP", True),
+        ("*", True),
+        ("*;q=0", False),
+        ("gzip;q=0, *", False),
+        ("gzip;q=0.5, identity", False),
+        ("gzip;q=0.5, identity;q=0.5", True),
+        ("identity;q=0.1, gzip;q=0.2", True),
+        ("gzip;q=1.5", False),
+        ("gzip;q=-1", False),
+        ("gzip;q=nan", False),
+        ("gzip;x=y", True),
+        ("gzip , deflate", True),
+        (",,;q=1", False),
     ],
 )
 def test_gzip_is_accepted_when_the_header_says_so(header: str | None, expected: bool) -> None:
