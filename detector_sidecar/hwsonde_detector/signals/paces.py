@@ -1,0 +1,232 @@
+"""Values that are published at every scrape, but read at a pace of their own.
+
+An exporter that reads something every 5 s shows one reading at five scrapes of 1 s. Taken at the times of the scrapes, a steady
+counter would have the rates 0, 0, 0, 0 and five times the true one. A clock's series says when the values were read: a scrape that
+shows a reading for the first time gives a value, the time between two readings is the clocks' difference, and the scrapes in
+between hold the last value. Only differences of a clock count, so that a host whose clock is wrong by an hour loses nothing.
+
+Arrays "of paces" have one place for each clock of a layout and a first one for the scrape itself, which stays unused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hwsonde_detector.signals.layout import Indices, Layout
+from hwsonde_detector.types import Floats, Mask, Times
+
+NEVER = np.iinfo(np.int64).min
+# What has been silent for so long is forgotten; if it comes back it begins anew. Fixed, so that rows never depend on when that was
+# noticed; long enough for two missed scrapes at the slowest sensible interval, four minutes.
+FORGET_MS = 600_000
+# A value is believed for so many of the intervals at which it comes.
+JOIN_INTERVALS = 1.5
+# An interval is the median of so many differences: five after a change it has followed.
+INTERVALS = 9
+# Between two readings at least this part of the time between the scrapes that showed them has passed; of the other side the first
+# reading that is seen may be old. What lies outside of both is a clock that was set.
+_LEAST_PART = 3.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PaceState:
+    """What is kept of one target's paces between two batches.
+
+    Attributes
+    ----------
+    told, told_ms
+        float64 and int64 of paces: what the clock last said, in seconds, and at which scrape; NaN and `NEVER` before.
+    read_ms, read_clock
+        int64 and float64 of paces: the scrape that showed the newest reading first, and what the clock said then (NaN: nothing).
+    interval_ms
+        int64 of paces: (lower) median of the times between readings; 0 before the second.
+    steps
+        The at most nine newest of these times, for each pace.
+    held
+        float64 (c): values of the channels at the newest reading.
+    """
+
+    told: Floats
+    told_ms: Times
+    read_ms: Times
+    read_clock: Floats
+    interval_ms: Times
+    steps: tuple[tuple[int, ...], ...]
+    held: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Told:
+    """What the clocks said: (rows, paces) arrays; ``clock`` in seconds, NaN where unknown, and where it said so before."""
+
+    clock: Floats
+    repeat: Mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Readings:
+    """Which rows show a reading for the first time, and the interval in force: (rows, paces) arrays."""
+
+    first: Mask
+    intervals: Times
+
+
+def new_paces(layout: Layout) -> PaceState:
+    """Paces of which nothing has been seen."""
+    size = len(layout.clocks) + 1
+    return PaceState(
+        told=np.full(size, np.nan),
+        told_ms=np.full(size, NEVER),
+        read_ms=np.full(size, NEVER),
+        read_clock=np.full(size, np.nan),
+        interval_ms=np.zeros(size, np.int64),
+        steps=((),) * size,
+        held=np.full(len(layout.channels), np.nan),
+    )
+
+
+def relayout_paces(state: PaceState, old: Layout, new: Layout) -> PaceState:
+    """The same paces with another set of clocks and channels; what stays keeps what is known of it."""
+    result = new_paces(new)
+    steps = list(result.steps)
+    places = {clock: place for place, clock in enumerate(old.clocks, 1)}
+    for place, clock in enumerate(new.clocks, 1):
+        before = places.get(clock)
+        if before is not None:
+            for name in ("told", "told_ms", "read_ms", "read_clock", "interval_ms"):
+                getattr(result, name)[place] = getattr(state, name)[before]
+            steps[place] = state.steps[before]
+    held = {channel.name: value for channel, value in zip(old.channels, state.held.tolist(), strict=True)}
+    result.held[:] = [held.get(channel.name, np.nan) for channel in new.channels]
+    return replace(result, steps=tuple(steps))
+
+
+def _newest(known: Mask) -> Indices:
+    """For each row of (rows + 1, paces), whose row 0 stands for what came before, the last row up to it where something is known."""
+    return np.maximum.accumulate(np.where(known, np.arange(len(known))[:, None], 0), axis=0)
+
+
+def _pick(before: Floats, values: Floats, rows: Indices) -> Floats:
+    return np.take_along_axis(np.vstack([before, values]), rows, axis=0)
+
+
+def tell(state: PaceState, layout: Layout, times: Times, values: Floats, valid: Mask) -> tuple[PaceState, Told]:
+    """Read the clocks' columns.
+
+    Parameters
+    ----------
+    state
+        What is known of the paces.
+    layout
+        Whose columns these are.
+    times
+        int64 (rows): ascending scrape times.
+    values, valid
+        (rows, n): samples, and where there is a sound one.
+    """
+    clock = np.full((len(times), len(layout.clocks) + 1), np.nan)
+    said = np.where(valid[:, layout.clock_columns], values[:, layout.clock_columns], np.nan)
+    # Several series of one clock are one after the other, when a label has changed.
+    np.fmax.at(clock.T, layout.clock_paces, said.T)
+    known = np.vstack([state.told_ms != NEVER, np.isfinite(clock)])
+    newest = _newest(known)
+    scraped = np.broadcast_to(times[:, None], clock.shape)
+    at = np.take_along_axis(np.vstack([state.told_ms, scraped]), newest, 0)
+    said = _pick(state.told, clock, newest)
+    age = np.where(at[:-1] == NEVER, FORGET_MS + 1, scraped - np.where(at[:-1] == NEVER, 0, at[:-1]))
+    repeat = (clock == said[:-1]) & (age > 0) & (age <= FORGET_MS)
+    later = at[-1] >= state.told_ms
+    told = np.where(later, said[-1], state.told)
+    return replace(state, told=told, told_ms=np.maximum(at[-1], state.told_ms)), Told(clock, repeat)
+
+
+def passed(elapsed: Times, clocked: Floats) -> Floats:
+    """Milliseconds between two readings.
+
+    Parameters
+    ----------
+    elapsed
+        Milliseconds between the scrapes that showed them first.
+    clocked
+        Seconds between them by the clock, NaN where unknown; believed unless the clock must have been set in between.
+    """
+    clocked = clocked * 1000.0
+    believed = (clocked >= elapsed / _LEAST_PART) & (clocked <= elapsed + FORGET_MS)
+    return np.where(believed, clocked, elapsed)
+
+
+def follow(
+    state: PaceState, layout: Layout, times: Times, here: Mask, told: Told, newest_ms: int
+) -> tuple[PaceState, Readings]:
+    """Find the first scrape of each reading, and how often readings come.
+
+    Parameters
+    ----------
+    state, layout, times
+        As in `tell`.
+    here
+        bool (rows, n): samples, without repeats.
+    told
+        What the clocks said.
+    newest_ms
+        Time of the target's newest scrape before these; what is read again from further back tells of no new reading.
+    """
+    first = np.zeros(told.repeat.shape, np.bool_)
+    rows, columns = np.nonzero(here)
+    first[rows, layout.column_pace[columns]] = True
+    first[:, 0] = False
+    first &= (times > newest_ms)[:, None]
+    intervals = np.repeat(state.interval_ms[None, :], len(times), axis=0)
+    read_ms, read_clock, steps = state.read_ms.copy(), state.read_clock.copy(), list(state.steps)
+    for row, pace in np.argwhere(first).tolist():
+        time, clock = int(times[row]), told.clock[row, pace]
+        elapsed = time - int(read_ms[pace])
+        if read_ms[pace] != NEVER and elapsed <= FORGET_MS:
+            # A reading that was seen late stands for a whole interval all the same.
+            span = passed(np.array(elapsed), np.array(clock - read_clock[pace])).item()
+            steps[pace] = (*steps[pace][1 - INTERVALS :], max(elapsed, round(span)))
+        else:
+            steps[pace] = ()
+        ordered = sorted(steps[pace])
+        intervals[row:, pace] = ordered[(len(ordered) - 1) // 2] if ordered else 0
+        read_ms[pace], read_clock[pace] = time, clock
+    state = replace(state, read_ms=read_ms, read_clock=read_clock, interval_ms=intervals[-1].copy(), steps=tuple(steps))
+    return state, Readings(first, intervals)
+
+
+def hold(
+    before: PaceState, after: PaceState, layout: Layout, times: Times, values: Floats, readings: Readings
+) -> tuple[PaceState, Floats]:
+    """Repeat the values of a reading at the scrapes up to the next, if that comes in time.
+
+    Parameters
+    ----------
+    before, after
+        The paces before and behind these rows.
+    layout, times
+        As in `tell`.
+    values
+        float64 (rows, c): values of the channels; what has a pace counts only where a reading was seen first.
+    readings
+        Where that was.
+
+    Returns
+    -------
+    tuple
+        The paces with the values that they now hold, and the values.
+    """
+    channels = np.flatnonzero(layout.channel_pace)
+    paces = layout.channel_pace[channels]
+    newest = _newest(np.vstack([np.zeros(len(before.read_ms), np.bool_), readings.first]))
+    scraped = np.broadcast_to(times[:, None], readings.first.shape)
+    at = np.take_along_axis(np.vstack([before.read_ms, scraped]), newest, 0)[1:]
+    age = scraped - np.where(at == NEVER, 0, at)
+    believed = (at != NEVER) & (age >= 0) & (age <= np.minimum(JOIN_INTERVALS * readings.intervals, FORGET_MS))
+    kept = _pick(before.held[channels], values[:, channels], newest[:, paces])
+    values = values.copy()
+    values[:, channels] = np.where(believed[:, paces], kept[1:], np.nan)
+    held = before.held.copy()
+    held[channels] = kept[-1]
+    return replace(after, held=held), values
