@@ -168,7 +168,7 @@ def anonymised(tree: Tree, anonymiser: Anonymiser) -> tuple[Tree, list[str]]:
     withheld = []
     for place, content in list(clean.entries.items()):
         data = content.encode() if isinstance(content, str) else content or b""
-        whole = "/".join(place).encode() + b"\n" + data
+        whole = ("/".join(place).encode() + b"\n" + data).lower()
         if any(original in whole for original in originals):
             withheld.append("/".join(place))
             del clean.entries[place]

@@ -31,6 +31,7 @@ _LOG = logging.getLogger(__name__)
 
 _IDLE_SECONDS = 75
 _REQUEST_SECONDS = 15.0
+_PARTING_SECONDS = 1.0
 _MAX_HEADER_BYTES = 16 << 10
 _MAX_BODY_BYTES = 64 << 10
 _MAX_CONNECTIONS = 256
@@ -71,10 +72,21 @@ class _Connection(HTTPConnection):
             if not self.secured:
                 self.secured = True
                 if not self._secure(self.server.keeper.refresh()):
+                    self._part()
                     return False
             return bool(super().communicate())  # type: ignore[no-untyped-call]
         finally:
             self.began = None
+
+    def _part(self) -> None:
+        """Let the client hear why before the connection goes: closed with something unread, it would be reset at once."""
+        ending = time.monotonic() + _PARTING_SECONDS
+        with suppress(OSError):
+            # Past the SSL socket, which may have no session to speak of.
+            socket.socket.shutdown(self.socket, socket.SHUT_WR)
+            self.socket.settimeout(_PARTING_SECONDS)
+            while time.monotonic() < ending and socket.socket.recv(self.socket, 1 << 16):
+                pass
 
     def cut(self) -> None:
         """End it from another thread; whoever reads or writes sees the end."""
