@@ -107,6 +107,8 @@ class Layout:
         Clocks that any column belongs to, ascending.
     column_pace, channel_pace
         int64 (n) and (c): pace of each column and channel.
+    paced
+        Numbers of the channels with another pace than 0.
     clock_columns, clock_paces
         int64 (k) each: columns that hold a clock's series, and the paces that they tell of.
     """
@@ -132,6 +134,7 @@ class Layout:
     clocks: tuple[Clock, ...]
     column_pace: Indices
     channel_pace: Indices
+    paced: Indices
     clock_columns: Indices
     clock_paces: Indices
 
@@ -239,6 +242,7 @@ def build_layout(series: Iterable[Series], book: RuleBook) -> Layout:
     clocks = tuple(sorted({clock for _, clock in tellers} | {clock for clock in named if clock is not None}))
     paces: dict[Clock | None, int] = {None: 0, **{clock: place for place, clock in enumerate(clocks, 1)}}
     column_pace = [paces[book.rules[number].clock] for _, number, _ in columns]
+    channel_pace = np.array([paces[book.rules[number].clock] for _, number, _ in chosen], np.int64)
     clock_columns = range(len(columns), len(columns) + len(tellers))
     columns += [(one, _CLOCK, 0) for one, _ in tellers] + [(one, _MARK, 0) for one in marks]
     parts += [Part(one.name, Reading.MARK, low=0.0, high=_CLOCK_HIGH) for one, _ in tellers]
@@ -269,7 +273,8 @@ def build_layout(series: Iterable[Series], book: RuleBook) -> Layout:
         reference=np.array([book.rules[number].reference for _, number, _ in chosen], np.float64),
         clocks=clocks,
         column_pace=np.array(column_pace + [0] * plain, np.int64),
-        channel_pace=np.array([paces[book.rules[number].clock] for _, number, _ in chosen], np.int64),
+        channel_pace=channel_pace,
+        paced=np.flatnonzero(channel_pace),
         clock_columns=np.array(clock_columns, np.int64),
         clock_paces=np.array([paces[clock] for _, clock in tellers], np.int64),
     )

@@ -11,11 +11,15 @@ Arrays "of paces" have one place for each clock of a layout and a first one for 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hwsonde_detector.signals.layout import Indices, Layout
 from hwsonde_detector.types import Floats, Mask, Times
+
+_T = TypeVar("_T", bound=np.generic)
 
 NEVER = np.iinfo(np.int64).min
 # What has been silent for so long is forgotten; if it comes back it begins anew. Fixed, so that rows never depend on when that was
@@ -103,13 +107,24 @@ def relayout_paces(state: PaceState, old: Layout, new: Layout) -> PaceState:
     return replace(result, steps=tuple(steps))
 
 
+def below(first: NDArray[_T], rows: NDArray[_T]) -> NDArray[_T]:
+    """Put a row (n) on top of others (rows, n)."""
+    return np.concatenate((first[None], rows))
+
+
+def picked(stack: NDArray[_T], rows: Indices) -> NDArray[_T]:
+    """From each column of (r, n) the elements at the given rows (k, n)."""
+    return stack[rows, np.arange(stack.shape[1])]
+
+
 def _newest(known: Mask) -> Indices:
     """For each row of (rows + 1, paces), whose row 0 stands for what came before, the last row up to it where something is known."""
     return np.maximum.accumulate(np.where(known, np.arange(len(known))[:, None], 0), axis=0)
 
 
-def _pick(before: Floats, values: Floats, rows: Indices) -> Floats:
-    return np.take_along_axis(np.vstack([before, values]), rows, axis=0)
+def _scraped(before: Times, times: Times, newest: Indices) -> Times:
+    """Scrape times of rows that `_newest` found."""
+    return np.where(newest > 0, times[newest - 1], before)
 
 
 def tell(state: PaceState, layout: Layout, times: Times, values: Floats, valid: Mask) -> tuple[PaceState, Told]:
@@ -130,15 +145,12 @@ def tell(state: PaceState, layout: Layout, times: Times, values: Floats, valid: 
     said = np.where(valid[:, layout.clock_columns], values[:, layout.clock_columns], np.nan)
     # Several series of one clock are one after the other, when a label has changed.
     np.fmax.at(clock.T, layout.clock_paces, said.T)
-    known = np.vstack([state.told_ms != NEVER, np.isfinite(clock)])
-    newest = _newest(known)
-    scraped = np.broadcast_to(times[:, None], clock.shape)
-    at = np.take_along_axis(np.vstack([state.told_ms, scraped]), newest, 0)
-    said = _pick(state.told, clock, newest)
-    age = np.where(at[:-1] == NEVER, FORGET_MS + 1, scraped - np.where(at[:-1] == NEVER, 0, at[:-1]))
+    newest = _newest(below(state.told_ms != NEVER, np.isfinite(clock)))
+    at = _scraped(state.told_ms, times, newest)
+    said = picked(below(state.told, clock), newest)
+    age = times[:, None] - np.maximum(at[:-1], times[0] - 2 * FORGET_MS)
     repeat = (clock == said[:-1]) & (age > 0) & (age <= FORGET_MS)
-    later = at[-1] >= state.told_ms
-    told = np.where(later, said[-1], state.told)
+    told = np.where(at[-1] >= state.told_ms, said[-1], state.told)
     return replace(state, told=told, told_ms=np.maximum(at[-1], state.told_ms)), Told(clock, repeat)
 
 
@@ -155,6 +167,11 @@ def passed(elapsed: Times, clocked: Floats) -> Floats:
     clocked = clocked * 1000.0
     believed = (clocked >= elapsed / _LEAST_PART) & (clocked <= elapsed + FORGET_MS)
     return np.where(believed, clocked, elapsed)
+
+
+def _believed(elapsed: int, clocked: float) -> bool:
+    """The same question as in `passed`, of one pair of milliseconds."""
+    return elapsed / _LEAST_PART <= clocked <= elapsed + FORGET_MS
 
 
 def follow(
@@ -177,28 +194,37 @@ def follow(
     rows, columns = np.nonzero(here)
     first[rows, layout.column_pace[columns]] = True
     first[:, 0] = False
-    first &= (times > newest_ms)[:, None]
-    intervals = np.repeat(state.interval_ms[None, :], len(times), axis=0)
-    read_ms, read_clock, steps = state.read_ms.copy(), state.read_clock.copy(), list(state.steps)
+    first[times <= newest_ms] = False
+    intervals = np.zeros(first.shape, np.int64) + state.interval_ms
+    if not first.any():
+        return state, Readings(first, intervals)
+    read_ms, read_clock, steps = state.read_ms.tolist(), state.read_clock.tolist(), list(state.steps)
     for row, pace in np.argwhere(first).tolist():
-        time, clock = int(times[row]), told.clock[row, pace]
-        elapsed = time - int(read_ms[pace])
+        time, clock = int(times[row]), float(told.clock[row, pace])
+        elapsed = time - read_ms[pace]
         if read_ms[pace] != NEVER and elapsed <= FORGET_MS:
             # A reading that was seen late stands for a whole interval all the same.
-            span = passed(np.array(elapsed), np.array(clock - read_clock[pace])).item()
-            steps[pace] = (*steps[pace][1 - INTERVALS :], max(elapsed, round(span)))
+            span = (clock - read_clock[pace]) * 1000.0
+            longest = max(elapsed, round(span)) if _believed(elapsed, span) else elapsed
+            steps[pace] = (*steps[pace][1 - INTERVALS :], longest)
         else:
             steps[pace] = ()
         ordered = sorted(steps[pace])
         intervals[row:, pace] = ordered[(len(ordered) - 1) // 2] if ordered else 0
         read_ms[pace], read_clock[pace] = time, clock
-    state = replace(state, read_ms=read_ms, read_clock=read_clock, interval_ms=intervals[-1].copy(), steps=tuple(steps))
+    state = replace(
+        state,
+        read_ms=np.array(read_ms, np.int64),
+        read_clock=np.array(read_clock, np.float64),
+        interval_ms=intervals[-1].copy(),
+        steps=tuple(steps),
+    )
     return state, Readings(first, intervals)
 
 
 def hold(
     before: PaceState, after: PaceState, layout: Layout, times: Times, values: Floats, readings: Readings
-) -> tuple[PaceState, Floats]:
+) -> PaceState:
     """Repeat the values of a reading at the scrapes up to the next, if that comes in time.
 
     Parameters
@@ -208,25 +234,22 @@ def hold(
     layout, times
         As in `tell`.
     values
-        float64 (rows, c): values of the channels; what has a pace counts only where a reading was seen first.
+        float64 (rows, c): values of the channels; what has a pace counts only where a reading was seen first. Changed in place.
     readings
         Where that was.
 
     Returns
     -------
-    tuple
-        The paces with the values that they now hold, and the values.
+    PaceState
+        The paces with the values that they now hold.
     """
-    channels = np.flatnonzero(layout.channel_pace)
+    channels = layout.paced
     paces = layout.channel_pace[channels]
-    newest = _newest(np.vstack([np.zeros(len(before.read_ms), np.bool_), readings.first]))
-    scraped = np.broadcast_to(times[:, None], readings.first.shape)
-    at = np.take_along_axis(np.vstack([before.read_ms, scraped]), newest, 0)[1:]
-    age = scraped - np.where(at == NEVER, 0, at)
-    believed = (at != NEVER) & (age >= 0) & (age <= np.minimum(JOIN_INTERVALS * readings.intervals, FORGET_MS))
-    kept = _pick(before.held[channels], values[:, channels], newest[:, paces])
-    values = values.copy()
+    newest = _newest(below(np.zeros(len(before.read_ms), np.bool_), readings.first))
+    age = times[:, None] - np.maximum(_scraped(before.read_ms, times, newest)[1:], times[0] - 2 * FORGET_MS)
+    believed = (age >= 0) & (age <= np.minimum(JOIN_INTERVALS * readings.intervals, FORGET_MS))
+    kept = picked(below(before.held[channels], values[:, channels]), newest[:, paces])
     values[:, channels] = np.where(believed[:, paces], kept[1:], np.nan)
     held = before.held.copy()
     held[channels] = kept[-1]
-    return replace(after, held=held), values
+    return replace(after, held=held)

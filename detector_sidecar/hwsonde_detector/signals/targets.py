@@ -14,10 +14,12 @@ from hwsonde_detector.signals.paces import (
     NEVER,
     PaceState,
     Told,
+    below,
     follow,
     hold,
     new_paces,
     passed,
+    picked,
     relayout_paces,
     tell,
 )
@@ -172,21 +174,21 @@ def _pairs(
         anew = ~told.repeat[:, layout.column_pace]
         here, valid = shown & anew, valid & anew
     # Row 0 stands for the state; every other row looks for the newest valid row above it.
-    known = np.vstack([state.last_times != NEVER, valid])
+    known = below(state.last_times != NEVER, valid)
     index = np.where(known, np.arange(len(known))[:, None], -1)
     newest = np.maximum.accumulate(index, axis=0)[:-1]
     paired = valid & (newest >= 0)
     newest = np.maximum(newest, 0)
-    every_time = np.vstack([state.last_times, np.broadcast_to(times[:, None], shape)])
-    elapsed = times[:, None] - np.where(paired, np.take_along_axis(every_time, newest, 0), times[:, None])
+    last = np.where(newest > 0, times[newest - 1], state.last_times)
+    elapsed = times[:, None] - np.where(paired, last, times[:, None])
     # A sample may be older than what the state holds: a series that is new to us, read again further back.
     paired &= (elapsed > 0) & (elapsed <= FORGET_MS)
-    before = np.take_along_axis(np.vstack([state.last_values, values]), newest, 0)
+    before = picked(below(state.last_values, values), newest)
     span: Floats | Times = elapsed
     clock = None
     if told is not None:
         clock = told.clock[:, layout.column_pace]
-        span = passed(elapsed, clock - np.take_along_axis(np.vstack([state.last_clocks, clock]), newest, 0))
+        span = passed(elapsed, clock - picked(below(state.last_clocks, clock), newest))
     return _Pairs(shown, here, valid, paired, elapsed, span, before, values, clock), paces, told
 
 
@@ -227,7 +229,7 @@ def _block(
         present = np.where(layout.is_value, pairs.here, wrong | compared)
         values = evaluate(aggregate(signals, present, layout), layout)
         if readings is not None:
-            paces, values = hold(state.paces, paces, layout, times, values, readings)
+            paces = hold(state.paces, paces, layout, times, values, readings)
     rows = TargetRows(
         times, intervals, values, int(fallen.sum()), int(wrong.sum() + beyond.sum()), _restarted(pairs, fallen, layout)
     )
