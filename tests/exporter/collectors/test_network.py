@@ -61,6 +61,11 @@ def test_softnet_goes_on_when_a_counter_wraps_or_a_cpu_goes_offline() -> None:
     assert values(list(collector.collect()))[(name,)] == 2**32 + 106
 
 
+def test_devices_that_are_not_told_leave_the_softirqs_counts() -> None:
+    host, _ = memory_host(softnet((0, 7), (1, 100)))
+    assert values(list(NetworkCollector(host).collect()))[("hwsonde_network_softnet_packets_total",)] == 107
+
+
 def test_softnet_of_an_old_kernel_is_summed() -> None:
     host, reader = memory_host({"/proc/1/net/dev": HEAD, "/proc/1/net/softnet_stat": b"00000005 1 0\n00000006 0 0\n"})
     collector = NetworkCollector(host)
