@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 from hwsonde_exporter.collectors.clock import ClockCollector
 from hwsonde_exporter.collectors.ethtool import EthtoolCollector
@@ -89,39 +89,34 @@ def fixture_host(name: str, files: FileReader | None = None) -> Host:
     return Host(Paths(folder / "proc", folder / "sys", folder / "root"), reader)
 
 
-def made(host: Host) -> Iterator[Collector]:
-    """Every collector, with the system calls replaced by the answers of a fixture host, not probed yet."""
-    for kind in load_collectors().values():
-        make = {
-            HostCollector: partial(HostCollector, host, clock=clock_of(host)),
-            ClockCollector: partial(ClockCollector, host, clock=clock_of(host)),
-            PowerHostCollector: partial(PowerHostCollector, host, controller=NoController()),
-            FilesystemCollector: partial(FilesystemCollector, host, ask=usage_of(host)),
-            NvmeCollector: partial(NvmeCollector, host, ask=smart_logs(host), timeout=30.0),
-            PerfCollector: partial(PerfCollector, host, kernel=events_of(host)),
-            PerfExtendedCollector: partial(PerfExtendedCollector, host, kernel=events_of(host)),
-            MemoryBandwidthCollector: partial(MemoryBandwidthCollector, host, kernel=events_of(host)),
-            EthtoolCollector: partial(
-                EthtoolCollector,
-                host,
-                connect=refuse
-                if is_confined(host)
-                else lambda _: ethtool_kernel.ethtool(ethtool_kernel.fixture_cards(host)),
-                dumps=lambda _: ethtool_kernel.dump(ethtool_kernel.fixture_cards(host)),
-            ),
-            RdmaCollector: partial(RdmaCollector, host, resources=rdma_objects(host), timeout=30.0),
-            NetworkLatencyCollector: partial(
-                NetworkLatencyCollector, host, dump=refuse if is_confined(host) else fixture_kernel(host)
-            ),
-            SettingsCollector: partial(
-                SettingsCollector,
-                host,
-                ethtool=refuse if is_confined(host) else lambda _: fixture_settings(host),
-                dcb=refuse if is_confined(host) else lambda _: fixture_dcb(host),
-                wall=lambda: 1_763_864_000.0,
-            ),
-        }.get(kind, partial(kind, host))
-        yield make()
+def made(host: Host, names: Collection[str] | None = None) -> Iterator[Collector]:
+    """Collectors, all or those of these names, with the system calls replaced by the answers of a fixture host; not probed yet."""
+    confined = is_confined(host)
+    cards = ethtool_kernel.fixture_cards(host)
+    replaced: dict[type[Any], dict[str, Any]] = {
+        HostCollector: {"clock": clock_of(host)},
+        ClockCollector: {"clock": clock_of(host)},
+        PowerHostCollector: {"controller": NoController()},
+        FilesystemCollector: {"ask": usage_of(host)},
+        NvmeCollector: {"ask": smart_logs(host), "timeout": 30.0},
+        PerfCollector: {"kernel": events_of(host)},
+        PerfExtendedCollector: {"kernel": events_of(host)},
+        MemoryBandwidthCollector: {"kernel": events_of(host)},
+        EthtoolCollector: {
+            "connect": refuse if confined else lambda _: ethtool_kernel.ethtool(cards),
+            "dumps": lambda _: ethtool_kernel.dump(cards),
+        },
+        RdmaCollector: {"resources": rdma_objects(host), "timeout": 30.0},
+        NetworkLatencyCollector: {"dump": refuse if confined else fixture_kernel(host)},
+        SettingsCollector: {
+            "ethtool": refuse if confined else lambda _: fixture_settings(host),
+            "dcb": refuse if confined else lambda _: fixture_dcb(host),
+            "wall": lambda: 1_763_864_000.0,
+        },
+    }
+    for name, kind in load_collectors().items():
+        if names is None or name in names:
+            yield kind(host, **replaced.get(kind, {}))
 
 
 def collectors(host: Host) -> Iterator[Collector]:
