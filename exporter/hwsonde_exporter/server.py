@@ -62,6 +62,7 @@ class _Connection(HTTPConnection):
     server: _Server
     accepted = 0.0
     began: float | None = None
+    waiting_since = 0.0
     awaited = served = complete = given_up = secured = False
 
     def communicate(self) -> bool:
@@ -76,6 +77,7 @@ class _Connection(HTTPConnection):
                     return False
             return bool(super().communicate())  # type: ignore[no-untyped-call]
         finally:
+            self.waiting_since = time.monotonic()
             self.began = None
 
     def _part(self) -> None:
@@ -199,7 +201,7 @@ class _Server(wsgi.Server):
             super().process_conn(conn)
             return
         conn.awaited = True
-        conn.accepted = time.monotonic()
+        conn.accepted = conn.waiting_since = time.monotonic()
         if len(self.open) >= _MAX_CONNECTIONS and not self._make_room():
             conn.close()
             return
@@ -209,11 +211,17 @@ class _Server(wsgi.Server):
         self.put_conn(conn)
 
     def _make_room(self) -> bool:
-        """Give up the oldest connection that has never sent a whole request; False if all have."""
-        incomplete = [connection for connection in list(self.open) if not connection.complete]
-        if not incomplete:
+        """Give up a connection: the oldest that has never sent a whole request, else the one idle for longest.
+
+        A scraper whose idle connection goes opens another; nobody can lock others out by keeping connections. False if
+        all are being served.
+        """
+        candidates = [
+            connection for connection in list(self.open) if not connection.complete or connection.began is None
+        ]
+        if not candidates:
             return False
-        oldest = min(incomplete, key=lambda connection: connection.accepted)
+        oldest = min(candidates, key=lambda connection: (connection.complete, connection.waiting_since))
         oldest.given_up = True
         self.open.discard(oldest)
         # Its end wakes the selector, which hands it over to be closed: closed here, its number would stay registered there.

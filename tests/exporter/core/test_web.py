@@ -284,25 +284,47 @@ def healthy(connection: socket.socket) -> bool:
     return True
 
 
-def test_connections_beyond_the_bound_are_closed(exporter: Exporter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beyond_the_bound_the_connection_idle_for_longest_makes_room(
+    exporter: Exporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever keeps all connections open locks nobody out."""
     monkeypatch.setattr(server_module, "_MAX_CONNECTIONS", 3)
     listeners = Listeners([("127.0.0.1", 0)], Application(exporter, "x"), threads=2)
     listeners.start()
     kept = [socket.create_connection(listeners.addresses[0], timeout=5) for _ in range(3)]
     try:
-        assert all(healthy(connection) for connection in kept)
-        assert raw(listeners.addresses[0][1], b"") == b""
-        assert all(healthy(connection) for connection in kept)
-        kept.pop().close()
-        deadline = time.monotonic() + 5
-        while time.monotonic() < deadline:
-            if b"healthy" in raw(listeners.addresses[0][1], b"GET /-/healthy HTTP/1.0\r\n\r\n"):
-                break
-        else:
-            pytest.fail("a closed connection did not make room")
+        for connection in (kept[1], kept[0], kept[2], kept[0]):
+            assert healthy(connection)
+            time.sleep(0.02)
+        for _ in range(2):
+            with socket.create_connection(listeners.addresses[0], timeout=5) as scraper:
+                assert healthy(scraper)
+        assert healthy(kept[0])
+        assert kept[1].recv(1) == b""
     finally:
         for connection in kept:
             connection.close()
+        listeners.stop()
+
+
+def test_beyond_the_bound_connections_are_closed_while_all_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "_MAX_CONNECTIONS", 2)
+    blocked = Blocked()
+    listeners = Listeners([("127.0.0.1", 0)], Application(blocked, "x"), threads=2)
+    listeners.start()
+    port = listeners.addresses[0][1]
+    threads = [threading.Thread(target=ask, args=(port, "/metrics")) for _ in range(2)]
+    try:
+        for thread in threads:
+            thread.start()
+            assert blocked.entered.acquire(timeout=10)
+        assert raw(port, b"GET /-/healthy HTTP/1.0\r\n\r\n") == b""
+        blocked.let_go.set()
+        for thread in threads:
+            thread.join(10)
+        assert b"healthy" in raw(port, b"GET /-/healthy HTTP/1.0\r\n\r\n")
+    finally:
+        blocked.let_go.set()
         listeners.stop()
 
 
