@@ -117,13 +117,13 @@ class Cell:
         with self._lock:
             self._next_probe = float("-inf")
 
-    def block(self, asked: float) -> Block | None:
-        """The values that may be published for a scrape that asked at monotonic time ``asked``."""
+    def snapshot(self, asked: float) -> Snapshot | None:
+        """The values that may be published for a scrape that asked at monotonic time ``asked``, with their time."""
         with self._lock:
             snapshot = self._snapshot
             if snapshot is None or not self._state.available or not snapshot.fresh(asked, self.period):
                 return None
-            return snapshot.block
+            return snapshot
 
     def state(self) -> State:
         """Everything that is known now."""

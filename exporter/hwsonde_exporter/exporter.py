@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +18,7 @@ from hwsonde_exporter.runner import Runner, RunnerSettings
 from hwsonde_exporter.sampler import Sampler
 from hwsonde_exporter.selection import Selection
 from hwsonde_exporter.self_metrics import NAME, ScrapeCounts, own_samples, read_process
+from hwsonde_exporter.snapshot import Snapshot
 from hwsonde_exporter.state import State
 from hwsonde_exporter.workload_options import WorkloadOptions
 
@@ -141,13 +142,14 @@ class Exporter:
             Seconds to wait for collectors; None means as configured.
         """
         began = self._clocks.monotonic()
-        blocks = self._runner.collect(names, timeout)
+        snapshots = self._runner.snapshots(names, timeout)
+        blocks = {name: snapshot.block for name, snapshot in snapshots.items()}
         moments = self._sampler.blocks(names)
         answer = [
             block for name in sorted({*blocks, *moments}) for block in (blocks.get(name), moments.get(name)) if block
         ]
         if names is None or NAME in names:
-            answer.append(self._own_block())
+            answer.append(self._own_block(snapshots))
         with self._lock:
             self._answered += 1
             self._seconds += self._clocks.monotonic() - began
@@ -162,13 +164,13 @@ class Exporter:
         """State of every collector, in order of name."""
         return self._runner.states()
 
-    def _own_block(self) -> Block:
+    def _own_block(self, published: Mapping[str, Snapshot]) -> Block:
         with self._lock:
             scrapes = ScrapeCounts(
                 self._answered, self._refused, self._seconds, self._runner.incomplete, self.turned_away()
             )
         samples = own_samples(
-            self._runner.states(),
+            [_published(state, published.get(state.name)) for state in self._runner.states()],
             scrapes,
             self._sampler.counts() if self._settings.hertz > 0 else None,
             read_process(self._started),
@@ -203,3 +205,10 @@ class Exporter:
 
 def _mesh(settings: ExporterSettings) -> MeshSettings:
     return settings.mesh if NetworkProbeCollector.name in settings.runner.enabled else MeshSettings()
+
+
+def _published(state: State, snapshot: Snapshot | None) -> State:
+    """The state with the time of the values in this answer: a run may have ended since they were taken."""
+    if snapshot is None or snapshot.wall == state.last_success:
+        return state
+    return replace(state, last_success=snapshot.wall)

@@ -2,8 +2,9 @@ import os
 import time
 from pathlib import Path
 
+from hwsonde_exporter.cell import Clocks
 from hwsonde_exporter.exporter import Exporter, ExporterSettings
-from hwsonde_exporter.exposition import Format, render
+from hwsonde_exporter.exposition import Block, Format, render
 from hwsonde_exporter.guard import Guard
 from hwsonde_exporter.host import Paths
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -123,6 +124,40 @@ def test_the_whole_exporter_answers_with_collectors_moments_and_its_own() -> Non
     assert "heat_celsius" not in text
     exporter.stop()
     assert not exporter.ready
+
+
+def test_the_time_of_values_is_that_of_those_in_the_same_answer(monkeypatch) -> None:
+    """Or a run that ends while a scrape is answered would give the old values the new time, and no later scrape would tell."""
+    runs = [0]
+
+    def collect() -> list[Sample]:
+        runs[0] += 1
+        return heat_of(float(runs[0]))()
+
+    exporter = Exporter(
+        {"slow": collector_kind("slow", collect, period=0.01)},
+        Paths(),
+        ExporterSettings(RunnerSettings(frozenset({"slow"})), 0.0),
+        Clocks(time.monotonic, lambda: float(runs[0])),
+    )
+    exporter.start()
+    exporter.settle(5)
+
+    def meanwhile(_names: object) -> dict[str, Block]:
+        """What comes between the collectors' values and the exporter's own: here, two more runs."""
+        before, deadline = runs[0], time.monotonic() + 5
+        while runs[0] < before + 3 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert runs[0] > before
+        return {}
+
+    monkeypatch.setattr(exporter._sampler, "blocks", meanwhile)
+    found = {
+        (sample.metric.name, *sample.labels): sample.value for block in exporter.scrape() for sample in block.samples
+    }
+    exporter.stop()
+    time_of_values = found["hwsonde_exporter_collector_last_success_timestamp_seconds", "slow"]
+    assert time_of_values == found["hwsonde_heat_celsius",]
 
 
 def test_a_constant_set_of_series_is_compiled_once() -> None:
