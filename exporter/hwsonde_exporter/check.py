@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hwsonde_exporter import baseline, logs
+from hwsonde_exporter import baseline, logs, streams
 from hwsonde_exporter.baseline import Baseline
 from hwsonde_exporter.cell import Clocks
 from hwsonde_exporter.check_rules import RULES, Finding, Limits, Reading, Severity, ignored, judge
@@ -98,8 +98,11 @@ def main(arguments: Sequence[str]) -> int:
     if not given["quiet"]:
         # A baseline on standard output is a file, in which the report would be a mistake.
         stream = sys.stderr if given["write_baseline"] == "-" else sys.stdout
-        stream.write(as_json(report) if given["format"] == "json" else as_text(report))
-        stream.flush()
+        # What was found counts, whether anybody reads it or not: the status must not say that a host is fit, or unfit, for want
+        # of a reader.
+        problem = streams.tell(stream, as_json(report) if given["format"] == "json" else as_text(report))
+        if problem is not None and not isinstance(problem, BrokenPipeError):
+            streams.tell(sys.stderr, f"hwsonde-exporter: check: the reasons cannot be written: {problem.strerror}\n")
     if given["write_baseline"]:
         _write(given["write_baseline"], made)
     return report.status
@@ -276,15 +279,21 @@ def _write(place: str, text: str) -> None:
     if not text:
         raise ConfigError(f"{place}: not written, since the collectors did not answer in time; try a longer --timeout")
     if place == "-":
-        sys.stdout.write(text)
+        problem = streams.tell(sys.stdout, text)
+        if problem is not None:
+            raise ConfigError(f"the baseline cannot be written to standard output: {problem.strerror}")
         return
     target = Path(place)
+    made: Path | None = None
     try:
         with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+            made = Path(file.name)
             file.write(text)
-            Path(file.name).chmod(0o644)
-        Path(file.name).replace(target)
+        made.chmod(0o644)
+        made.replace(target)
     except OSError as error:
+        if made is not None:
+            made.unlink(missing_ok=True)
         raise ConfigError(f"{place}: cannot be written: {error.strerror or error}; see --write-baseline") from error
 
 
