@@ -1,4 +1,4 @@
-"""Spoils kernel files of the fixture hosts, one after the other and each in one of twenty ways, and counts collectors that fail.
+"""Spoils kernel files of the fixture hosts, one after the other and each in one of nineteen ways, and counts collectors that fail.
 
 ``python -m benchmarks.fuzz_files --cases 10000`` runs so many cases (see tests/exporter/collectors/mutations.py) and prints a
 line for each that fails, then the number of cases by what was done. A case that failed is run again by its number: ``--first
@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.exporter.collectors.hosts import NAMES
-from tests.exporter.collectors.mutations import Bench, failures
+from tests.exporter.collectors.mutations import KINDS, Bench, failures
 
 _NOBODY = 65534
 
@@ -34,18 +34,18 @@ def become_nobody(folder: Path) -> None:
     os.setuid(_NOBODY)
 
 
-def run(first: int, cases: int, hosts: Sequence[str], folder: Path) -> int:
+def run(first: int, cases: int, hosts: Sequence[str], kind: str, folder: Path) -> int:
     """Run the cases and print what came of them; gives the number that failed."""
     bench = Bench(folder, tuple(hosts))
     become_nobody(folder)
     began = time.monotonic()
     failed = 0
-    for line in failures(bench, range(first, first + cases)):
+    for line in failures(bench, range(first, first + cases), kind):
         failed += 1
         print(line, flush=True)
-    kinds = Counter(bench.case(number).kind for number in range(first, first + cases))
-    for kind, count in sorted(kinds.items()):
-        print(f"{count:>7} {kind}")
+    kinds = Counter(kind or bench.case(number).kind for number in range(first, first + cases))
+    for way, count in sorted(kinds.items()):
+        print(f"{count:>7} {way}")
     print(f"{cases} cases from {first} on {len(hosts)} hosts: {failed} failed, {time.monotonic() - began:.0f} s")
     return failed
 
@@ -56,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=2_000)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--host", choices=NAMES, action="append", help="only this host; may be given several times")
+    parser.add_argument("--kind", choices=KINDS, default="", help="spoil in this way only")
     chosen = parser.parse_args(arguments)
     # Removing the folder may need the rights that were given up: a process of its own does the work.
     with TemporaryDirectory() as name:
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             failed = -1
             try:
                 Path(name).chmod(0o755)
-                failed = run(chosen.first, chosen.cases, chosen.host or NAMES, Path(name))
+                failed = run(chosen.first, chosen.cases, chosen.host or NAMES, chosen.kind, Path(name))
             finally:
                 sys.stdout.flush()
                 os._exit(0 if failed == 0 else 1)

@@ -67,6 +67,21 @@ def link_target(path: Path | str) -> str:
         return ""
 
 
+def exists(path: Path | str) -> bool:
+    """Whether there is something at a path; what may not be looked at is not there. `Path.exists` would raise then."""
+    return os.path.exists(path)  # noqa: PTH110  as above
+
+
+def is_folder(path: Path | str) -> bool:
+    """Whether there is a directory at a path that may be looked at."""
+    return os.path.isdir(path)  # noqa: PTH112  as above
+
+
+def is_link(path: Path | str) -> bool:
+    """Whether there is a symbolic link at a path that may be looked at."""
+    return os.path.islink(path)  # noqa: PTH114  as above
+
+
 def read_net(host: Host, name: str) -> bytes:
     """Content of a file of the host's network namespace.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._dcb import AskDcb, parse_dcb
-from hwsonde_exporter.collectors._files import entries, sys_number
+from hwsonde_exporter.collectors._files import entries, exists, is_folder, is_link, sys_number
 from hwsonde_exporter.collectors._netns import is_ours
 from hwsonde_exporter.collectors._setting_ethtool import EthtoolSettings
 from hwsonde_exporter.collectors._setting_rows import Row, file_rows, first_word, plain, read_line, row, switch
@@ -81,7 +81,7 @@ def network_rows(host: Host, ethtool: EthtoolSettings | None, dcb: AskDcb | None
             continue
         yield from file_rows(host, folder, _DEVICE_FILES, device)
         yield from _interrupt_rows(host, folder, device)
-        if not (folder / "device").exists():
+        if not exists(folder / "device"):
             continue
         if ethtool is not None:
             yield from ethtool.rows(device)
@@ -102,14 +102,14 @@ def spread(cpus: int) -> str:
 
 def _is_live(host: Host) -> bool:
     """Whether procfs is a kernel's, not a copy of its files, whose namespace nobody could be in."""
-    return (host.paths.procfs / "self").is_symlink()
+    return is_link(host.paths.procfs / "self")
 
 
 def _carries_traffic(host: Host, folder: Path) -> bool:
-    if (folder / "device" / "physfn").exists():  # a virtual function has its master's settings
+    if exists(folder / "device" / "physfn"):  # a virtual function has its master's settings
         return False
     kind = sys_number(host, folder / "type")
-    return (folder / "device").exists() or (folder / "bonding").is_dir() or kind == _INFINIBAND
+    return exists(folder / "device") or is_folder(folder / "bonding") or kind == _INFINIBAND
 
 
 def _interrupt_rows(host: Host, folder: Path, device: str) -> Iterator[Row]:

@@ -13,7 +13,7 @@ from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._ethtool_ioctl import STRING_BYTES, Driver, Ethtool, open_ethtool, split_names
 from hwsonde_exporter.collectors._ethtool_netlink import Standard, find_family, read_standard
 from hwsonde_exporter.collectors._ethtool_tables import DIVISORS, DRIVERS, GREATEST, METRICS, Series, Table
-from hwsonde_exporter.collectors._files import read_net, sys_text
+from hwsonde_exporter.collectors._files import is_link, read_net, sys_text
 from hwsonde_exporter.collectors._netlink import Dump, dumper
 from hwsonde_exporter.collectors.network import parse_net_dev
 from hwsonde_exporter.errors import CollectorError, ReadError, Reason, Unavailable
@@ -226,7 +226,7 @@ class EthtoolCollector:
             name
             for name in names
             if not self.host.ignored.devices.fullmatch(name)
-            and not (sys / name / "device" / "physfn").is_symlink()
+            and not is_link(sys / name / "device" / "physfn")
             and not _REPRESENTOR.fullmatch(sys_text(self.host, f"{sys}/{name}/phys_port_name"))
         ]
 
@@ -239,7 +239,7 @@ class EthtoolCollector:
         # The same driver on InfiniBand calls itself mlx5_core[ib_ipoib].
         table = DRIVERS.get(driver.name.partition("[")[0])
         if table is None:
-            real = self.host.paths.sys("class", "net", device, "device").is_symlink()
+            real = is_link(self.host.paths.sys("class", "net", device, "device"))
             return _Device(driver, b"", {}) if real else None
         try:
             strings = ethtool.names(device)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._asking import Asker, Hanging
-from hwsonde_exporter.collectors._files import entries, link_name, sys_number, sys_text
+from hwsonde_exporter.collectors._files import entries, is_link, link_name, sys_number, sys_text
 from hwsonde_exporter.collectors._rdma_netlink import Resources, read_resources
 from hwsonde_exporter.collectors._rdma_tables import METRICS, ROWS, Row
 from hwsonde_exporter.errors import CollectorError, ReadError, Reason, Unavailable
@@ -188,7 +188,7 @@ class RdmaCollector:
 
         def order(name: str) -> tuple[bool, list[tuple[int, str]]]:
             words = [(int(word[:18]), "") if word.isdigit() else (-1, word) for word in re.split(r"([0-9]+)", name)]
-            return (Path(self._sys) / name / "device" / "physfn").is_symlink(), words
+            return is_link(f"{self._sys}/{name}/device/physfn"), words
 
         return sorted(entries(self._sys), key=order)
 

@@ -10,6 +10,7 @@ from typing import ClassVar, TypeVar
 
 from hwsonde_exporter.collectors._dcb import AskDcb, open_dcb
 from hwsonde_exporter.collectors._ethtool_ioctl import Ethtool, open_ethtool
+from hwsonde_exporter.collectors._files import is_folder
 from hwsonde_exporter.collectors._setting_cpu import cpu_rows
 from hwsonde_exporter.collectors._setting_ethtool import EthtoolSettings
 from hwsonde_exporter.collectors._setting_kernel import kernel_rows
@@ -134,7 +135,7 @@ class SettingsCollector:
     def probe(self) -> None:
         """Raise `Unavailable` where neither procfs nor sysfs can be read; open what asks drivers, if that is possible here."""
         paths = self.host.paths
-        if not paths.proc("sys", "kernel").is_dir() and not paths.sys("devices", "system").is_dir():
+        if not is_folder(paths.proc("sys", "kernel")) and not is_folder(paths.sys("devices", "system")):
             raise Unavailable(
                 Reason.NO_KERNEL_SUPPORT,
                 f"neither {paths.proc('sys', 'kernel')} nor {paths.sys('devices', 'system')} can be read; "

@@ -12,7 +12,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from tempfile import mkdtemp
@@ -104,6 +104,7 @@ PLACES = (
 )
 # What happens to the folder that the file is in, and to all in it: a device that vanishes.
 FOLDERS = ("its folder missing", "its folder a file", "its folder without permission")
+KINDS = (*CHANGES, *PLACES, *FOLDERS)
 ERRORS = {"unreadable": errno.EACCES, "an I/O error": errno.EIO}
 
 
@@ -191,7 +192,7 @@ class Bench:
         name = random.choice(self.only)
         kinds = self._files[name]
         file = random.choice(kinds[random.choice(sorted(kinds))])
-        return Case(number, name, file, random.choice((*CHANGES, *PLACES, *FOLDERS)))
+        return Case(number, name, file, random.choice(KINDS))
 
     def run(self, case: Case) -> None:
         """Raise `AssertionError` if a collector does not stand a case."""
@@ -340,10 +341,11 @@ def _remove(path: Path) -> None:
             path.unlink()
 
 
-def failures(bench: Bench, numbers: Iterable[int]) -> Iterator[str]:
-    """Run the cases of these numbers; give a line for each that fails."""
+def failures(bench: Bench, numbers: Iterable[int], kind: str = "") -> Iterator[str]:
+    """Run the cases of these numbers, all in one way if there is a ``kind``; give a line for each that fails."""
     for number in numbers:
         case = bench.case(number)
+        case = replace(case, kind=kind) if kind else case
         try:
             bench.run(case)
         except Exception as error:  # noqa: BLE001  (whatever it is, it is what is looked for)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,10 +19,11 @@ from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import FileReader
 from hwsonde_exporter.registry import load_collectors
 from tests.exporter.collectors.hosts import DENIED, HOSTS, NAMES, DenyingReader, collectors, fixture_host, made, values
-from tests.exporter.collectors.mutations import Bench, Case, ask, collect, failures, kind_of, spoilt
+from tests.exporter.collectors.mutations import KINDS, Bench, Case, ask, collect, failures, kind_of, spoilt
 
 # Each a file, a way to spoil it and the bytes; benchmarks/fuzz_files.py runs as many as it is told to.
 CASES = 200
+ROOT = Path(__file__).resolve().parents[3]
 
 Garble = Callable[[bytes], bytes]
 TABLES = sorted(
@@ -124,7 +127,7 @@ def test_one_file_of_any_host_spoilt_in_any_way(bench: Bench, start: int) -> Non
 def test_cases_reach_every_host_and_spoil_in_every_way(bench: Bench) -> None:
     cases = [bench.case(number) for number in range(CASES)]
     assert {case.host for case in cases} == set(NAMES)
-    assert len({case.kind for case in cases}) == 19
+    assert {case.kind for case in cases} == set(KINDS)
     assert len({kind_of(case.file) for case in cases}) > CASES // 3
 
 
@@ -137,6 +140,27 @@ def test_the_bench_sees_a_collector_that_does_not_stand_it(bench: Bench, monkeyp
     monkeypatch.setattr(storage, "parse_file_nr", lambda data: (float("nan") if not data else 1, None))
     with pytest.raises(AssertionError):
         bench.run(case)
+
+
+@pytest.mark.parametrize("kind", ["its folder without permission", "without permission"])
+def test_nobody_is_refused_and_says_so(kind: str) -> None:
+    """Permissions mean nothing to root, so the script goes on as nobody."""
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.fuzz_files",
+        "--cases",
+        "120",
+        "--host",
+        "sick",
+        "--host",
+        "vm",
+        "--kind",
+        kind,
+    ]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd=ROOT, env=environment)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
 def losses(bench: Bench) -> Iterator[tuple[str, str]]:
