@@ -1,5 +1,6 @@
 import math
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,15 @@ from hwsonde_detector.errors import ConfigError
 from hwsonde_detector.signals.layout import channel_name
 from hwsonde_detector.signals.profiles import parse_profile
 from hwsonde_detector.signals.profiles.rules import Aggregate, Clock, Formula, Reading
+from hwsonde_detector.signals.profiles.schema import (
+    DeviceEntry,
+    MetricEntry,
+    ProfileFile,
+    RatioEntry,
+    ScaleEntry,
+    SquaresEntry,
+    TermEntry,
+)
 from hwsonde_detector.types import Subsystem
 
 ENTRY = "{name: a_total, kind: counter, subsystem: cpu, scale: {floor: 1}}"
@@ -129,6 +139,18 @@ ratios:
     )
     assert [line.split(":")[1] for line in lines] == ["4", "5", "8"]
     assert "ratios[0].collector" in lines[2]
+
+
+def test_the_page_on_profiles_names_every_key_and_its_example_is_one():
+    page = (Path(__file__).resolve().parents[3] / "docs" / "profiles.md").read_text(encoding="utf-8")
+    for model in (ProfileFile, MetricEntry, RatioEntry, TermEntry, ScaleEntry, SquaresEntry, DeviceEntry):
+        for name, field in model.model_fields.items():
+            assert f"`{field.alias or name}" in page, name
+    example = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[1]
+    rules = {rule.name: rule for rule in parse_profile(example, "pumps.yaml").rules}
+    assert set(rules) == {"water_litres", "pressure_pascals", "leak_ratio"}
+    assert rules["leak_ratio"].clock == rules["water_litres"].clock
+    assert rules["leak_ratio"].clock is not None
 
 
 def test_limited_to_some_subsystems():
