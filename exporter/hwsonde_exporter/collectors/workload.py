@@ -18,7 +18,7 @@ from hwsonde_exporter.collectors._cgroup_files import (
     thread_rows,
     usage,
 )
-from hwsonde_exporter.collectors._cgroups import UNIFIED, Forest, Group, Hierarchy, find_hierarchies, walk
+from hwsonde_exporter.collectors._cgroups import UNIFIED, Forest, Group, Hierarchy, find_hierarchies, is_part, walk
 from hwsonde_exporter.collectors._files import entries
 from hwsonde_exporter.collectors._workload_counters import Continued
 from hwsonde_exporter.collectors._workload_names import Rank
@@ -87,13 +87,19 @@ class WorkloadCollector:
         self._processes: dict[str, list[int]] = {}
 
     def probe(self) -> None:
-        """Find the trees of cgroups; raise `Unavailable` where there are none."""
+        """Find the trees of cgroups; raise `Unavailable` where there are none, or none of the host's."""
         self.options = self._given or self.host.workloads()
         self._tasks.budget = self.options.tasks
         self._trees = find_hierarchies(self.host)
         self._stacked = {}
         self._mark = None
         self._walk_after = 0.0
+        if any(is_part(self.host, tree) for tree in self._trees):
+            detail = (
+                f"{self.host.paths.sys('fs/cgroup')} shows only the control group of this container; mount the host's /sys and name it "
+                "with --path.sysfs, or run in the host's cgroup namespace"
+            )
+            raise Unavailable(Reason.NO_PERMISSION, detail)
         if not self._trees:
             raise Unavailable(
                 Reason.NO_KERNEL_SUPPORT,
