@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._counters import Held, SteadySum
-from hwsonde_exporter.collectors._files import read_or_none, sys_number
+from hwsonde_exporter.collectors._files import read_or_none
+from hwsonde_exporter.collectors._topology import Topology
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -247,7 +248,7 @@ class CpuCollector:
         self._stat = str(host.paths.proc("stat"))
         self._held = Held(_SLIP_SECONDS * USER_HZ)
         self._info: dict[str, tuple[str, ...]] = {}
-        self._package: dict[int, str] = {}
+        self._topology = Topology(host)
         self._schedule: dict[tuple[str, Metric], SteadySum] = {}
         self._shares = Shares()
 
@@ -259,9 +260,10 @@ class CpuCollector:
     def collect(self) -> Iterable[Sample]:
         """Read every file; one that is missing loses only its own series."""
         samples = [Sample(INFO, (package, *labels), 1) for package, labels in self._info.items()]
-        stat = read_or_none(self.host, self._stat)
+        data = read_or_none(self.host, self._stat)
+        stat = parse_stat(data) if data is not None else None
         if stat is not None:
-            samples += self._stat_samples(parse_stat(stat))
+            samples += self._stat_samples(stat)
         for name, give in (
             ("softirqs", self._softirq_samples),
             ("loadavg", self._load_samples),
@@ -270,6 +272,9 @@ class CpuCollector:
             data = read_or_none(self.host, self.host.paths.proc(name))
             if data is not None:
                 samples += give(data)
+        # The many series of single CPUs come last: they are what a limit on the collector's series may cut off.
+        if stat is not None:
+            samples += self._cpu_samples(stat)
         if not samples:
             raise ReadError(f"{self._stat}: cannot be read; is --path.procfs right?")
         return samples
@@ -302,12 +307,6 @@ class CpuCollector:
 
     def _stat_samples(self, stat: Stat) -> list[Sample]:
         samples = []
-        for cpu, row in stat.cpus.items():
-            label = str(cpu)
-            for mode, ticks in zip(MODES, row, strict=False):
-                if ticks is not None:
-                    held = self._held.value((cpu, mode), ticks)
-                    samples.append(Sample(SECONDS, (label, mode), held / USER_HZ))
         for mode, ticks in zip(("user", "nice"), stat.total[8:], strict=False):
             if ticks is not None:
                 samples.append(Sample(GUEST_SECONDS, (mode,), ticks / USER_HZ))
@@ -320,10 +319,19 @@ class CpuCollector:
         ):
             if key in stat.counts:
                 samples.append(Sample(metric, (), stat.counts[key]))
-        online = read_or_none(self.host, self.host.paths.sys("devices/system/cpu/online"))
-        count = len(parsing.cpu_list(online)) if online else len(stat.cpus)
+        count = len(self._topology.online()) or len(stat.cpus)
         if count:
             samples.append(Sample(ONLINE, (), count))
+        return samples
+
+    def _cpu_samples(self, stat: Stat) -> list[Sample]:
+        samples = []
+        for cpu, row in stat.cpus.items():
+            label = str(cpu)
+            for mode, ticks in zip(MODES, row, strict=False):
+                if ticks is not None:
+                    held = self._held.value((cpu, mode), ticks)
+                    samples.append(Sample(SECONDS, (label, mode), held / USER_HZ))
         return samples
 
     @staticmethod
@@ -338,7 +346,7 @@ class CpuCollector:
     def _schedule_samples(self, data: bytes) -> list[Sample]:
         packages: dict[str, dict[Hashable, tuple[int, int, int]]] = {}
         for cpu, values in parse_schedstat(data).items():
-            packages.setdefault(self._package_of(cpu), {})[cpu] = values
+            packages.setdefault(self._topology.package(cpu), {})[cpu] = values
         samples = []
         for package, cpus in packages.items():
             for column, (metric, scale) in enumerate(
@@ -348,16 +356,6 @@ class CpuCollector:
                 parts = {cpu: values[column] for cpu, values in cpus.items()}
                 samples.append(Sample(metric, (package,), total.update(parts) / scale))
         return samples
-
-    def _package_of(self, cpu: int) -> str:
-        package = self._package.get(cpu)
-        if package is None:
-            base = self.host.paths.sys("devices/system/cpu")
-            # Some virtual machines and ARM boards give -1 or nothing: one package then.
-            package = self._package[cpu] = str(
-                sys_number(self.host, f"{base}/cpu{cpu}/topology/physical_package_id") or 0
-            )
-        return package
 
 
 class Shares:

@@ -37,7 +37,7 @@ class CpuFrequencyCollector:
     def __init__(self, host: Host) -> None:
         self.host = host
         self._topology = Topology(host)
-        self._base = str(host.paths.sys("devices/system/cpu"))
+        self._base = self._topology.base
 
     def probe(self) -> None:
         """Raise `Unavailable` where the kernel shows no frequency."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._files import entries, sys_number
+from hwsonde_exporter.collectors.cpu_clock import MAX_KILOHERTZ
 from hwsonde_exporter.errors import ReadError, Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -16,8 +17,6 @@ from hwsonde_exporter.registry import register
 _DIE = re.compile(r"package_(\d{2,4})_die_(\d{2,4})\Z")
 _CLUSTER = re.compile(r"uncore\d{2,4}\Z")
 _FILE = "current_freq_khz"
-# Above this a reading is no clock frequency (kHz).
-_MAX_KILOHERTZ = 20_000_000
 
 FREQUENCY = Metric(
     name="hwsonde_cpu_uncore_frequency_hertz",
@@ -80,7 +79,7 @@ class CpuUncoreCollector:
             value = parsing.number(self.host.files.read(path).strip())
         except ReadError:
             return None
-        return value if value is not None and value <= _MAX_KILOHERTZ else None
+        return value if value is not None and value <= MAX_KILOHERTZ else None
 
     def _dies(self, names: list[str]) -> list[tuple[str, str, str]]:
         """Package, die and file of each folder that stands for a die; newer processors have no reading there."""
