@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from hwsonde_exporter.collectors import _setting_ethtool as settings
 from hwsonde_exporter.collectors._dcb import AskDcb
-from hwsonde_exporter.collectors._ethtool_ioctl import GDRVINFO, Ethtool
+from hwsonde_exporter.collectors._ethtool_ioctl import GDRVINFO, GSSET_INFO, GSTRINGS, Ethtool
 from hwsonde_exporter.host import Host
 
 FEATURES = (
@@ -58,7 +58,7 @@ def answer(card: Card, command: int, request: bytearray) -> None:
     """Change a request into the answer."""
     if command == GDRVINFO:
         struct.pack_into("=32s32s32s", request, 4, *(text.encode() for text in card.driver))
-    elif command in {settings.GSSET_INFO, settings.GSTRINGS}:
+    elif command in {GSSET_INFO, GSTRINGS}:
         strings(card, command, request)
     elif command == settings.GFEATURES:
         features(card, request)
@@ -95,7 +95,7 @@ def features(card: Card, request: bytearray) -> None:
 
 def strings(card: Card, command: int, request: bytearray) -> None:
     """Answer how many strings there are in a set, or which."""
-    if command == settings.GSSET_INFO:
+    if command == GSSET_INFO:
         mask = struct.unpack_from("=Q", request, 8)[0]
         names = FEATURES if mask == 1 << 4 else tuple(card.flags)
         struct.pack_into("=QI", request, 8, mask if names else 0, len(names))
