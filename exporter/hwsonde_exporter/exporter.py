@@ -10,6 +10,7 @@ from typing import cast
 
 from hwsonde_exporter.cell import Clocks
 from hwsonde_exporter.collectors.network_probe import NetworkProbeCollector
+from hwsonde_exporter.errors import ThreadError
 from hwsonde_exporter.exposition import Block, Shape, block_of
 from hwsonde_exporter.host import Host, Ignored, Paths, RemoteGroup
 from hwsonde_exporter.mesh.service import Mesh, MeshSettings
@@ -122,11 +123,15 @@ class Exporter:
         self._runner.settle(timeout)
 
     def configure(self, settings: ExporterSettings) -> None:
-        """Take over new settings and probe every collector again."""
+        """Take over new settings and probe every collector again; raises `ThreadError`."""
         if settings != self._settings:
-            self._settings = settings
-            self._mesh.configure(_mesh(settings))
-            self._runner.configure(settings.runner)
+            before, self._settings = self._settings, settings
+            try:
+                self._mesh.configure(_mesh(settings))
+                self._runner.configure(settings.runner)
+            except ThreadError:
+                self._settings = before  # so that the same settings are taken over as a whole when they come again
+                raise
             rules = settings.runner.selection, settings.runner.privacy
             self._sampler.configure(self._fast_sources(settings), settings.hertz, *rules)
         self._runner.probe_again()

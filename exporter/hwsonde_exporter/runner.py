@@ -113,9 +113,10 @@ class Runner:
                 cell.guard.privacy = settings.privacy
                 cells[name] = cell
                 if kind.period is not None and name not in self._background:
-                    self._background[name] = Background(cell, kind.period, self._clocks.monotonic)
+                    background = Background(cell, kind.period, self._clocks.monotonic)
                     if self._started:
-                        self._background[name].start()
+                        background.start()
+                    self._background[name] = background
             for name in [name for name in self._background if name not in cells]:
                 self._background.pop(name).stop()
             self._cells = cells
@@ -123,9 +124,9 @@ class Runner:
     def start(self) -> None:
         """Start the background collectors, and probe and read the others once."""
         with self._lock:
-            self._started = True
             for background in self._background.values():
                 background.start()
+            self._started = True
         self.collect()
 
     def settle(self, timeout: float) -> None:

@@ -22,8 +22,10 @@ from cheroot.makefile import MakeFile
 from cheroot.server import HTTPConnection, HTTPRequest
 
 from hwsonde_exporter.errors import ListenError
+from hwsonde_exporter.listening import Listening, bounded_connections
 from hwsonde_exporter.protection import Keeper, Protection
 from hwsonde_exporter.refusals import Refusals
+from hwsonde_exporter.threads import launch
 from hwsonde_exporter.tls import peer_names
 from hwsonde_exporter.workers import Workers
 
@@ -163,7 +165,8 @@ class _Server(wsgi.Server):
             shutdown_timeout=1,
             request_queue_size=_BACKLOG,
         )
-        self.requests = Workers(self, threads, max(threads, _MAX_CONNECTIONS))
+        self.most = bounded_connections(_MAX_CONNECTIONS)
+        self.requests = Workers(self, threads, max(threads, self.most))
         self.keeper, self.refusals = guards
         self.open: set[_Connection] = set()
         self.bind_failure: OSError | None = None
@@ -176,21 +179,22 @@ class _Server(wsgi.Server):
         return self._thread.is_alive()
 
     def launch(self) -> None:
-        """Serve on a thread of its own; returns at once."""
-        self._thread.start()
+        """Serve on a thread of its own; returns at once. Raises `hwsonde_exporter.errors.ThreadError`."""
+        launch(self._thread)
 
     def bind(self, family: int, type: int, proto: int = 0) -> object:  # noqa: A002  (cheroot's name)
         """Bind, or take the socket that was given; keeps the error that cheroot makes a text of."""
         if self._given is not None:
-            self.socket = self._given
             self.bind_addr = self._given.getsockname()[:2]
             self._given.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return self._given
+            self.socket = Listening(self._given, self._make_room)
+            return self.socket
         try:
-            return super().bind(family, type, proto)
+            self.socket = Listening(super().bind(family, type, proto), self._make_room)
         except OSError as error:
             self.bind_failure = error
             raise
+        return self.socket
 
     def process_conn(self, conn: _Connection) -> None:
         """Give a connection to a worker once there is something to read; a silent one would hold the worker up."""
@@ -202,7 +206,7 @@ class _Server(wsgi.Server):
             return
         conn.awaited = True
         conn.accepted = conn.waiting_since = time.monotonic()
-        if len(self.open) >= _MAX_CONNECTIONS and not self._make_room():
+        if len(self.open) >= self.most and not self._make_room():
             conn.close()
             return
         # A request that never ends is cut off by `reap`; this keeps a worker from waiting longer than that in one read.
