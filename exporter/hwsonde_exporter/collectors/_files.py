@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
+
+PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 def read_or_none(host: Host, path: Path | str) -> bytes | None:
@@ -57,6 +60,18 @@ def link_name(path: Path | str) -> str:
         return parsing.text(os.fsencode(os.readlink(path)).rpartition(b"/")[2])  # noqa: PTH115  as above
     except OSError:
         return ""
+
+
+def pci_address(path: Path | str) -> str:
+    """Address on the PCI bus of the device that a folder of /sys/class belongs to; empty if it is on another bus or on none."""
+    name = link_name(f"{path}/device")
+    return name if PCI_ADDRESS.fullmatch(name) else ""
+
+
+def numa_node(host: Host, path: Path | str) -> str:
+    """Number of the NUMA node in a file, as a label; empty where the device is near to none (-1) or the kernel does not say."""
+    number = sys_number(host, path)
+    return "" if number is None else str(number)
 
 
 def link_target(path: Path | str) -> str:

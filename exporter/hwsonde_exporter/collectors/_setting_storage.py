@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator
 
 from hwsonde_exporter import parsing
-from hwsonde_exporter.collectors._files import entries, read_or_none, sys_number
+from hwsonde_exporter.collectors._files import entries, sys_number
 from hwsonde_exporter.collectors._setting_rows import Row, file_rows, kibibytes, plain, row, selected, switch, words
-from hwsonde_exporter.collectors.filesystem import Mount, choose, parse_mountinfo
+from hwsonde_exporter.collectors.filesystem import Mount, choose, read_mounts
+from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
 
 # What holds no data of anybody's, and partitions of a multipath namespace.
@@ -65,13 +66,11 @@ def storage_rows(host: Host) -> Iterator[Row]:
 
 
 def _mount_rows(host: Host) -> Iterator[Row]:
-    for process in ("1", "self"):
-        data = read_or_none(host, host.paths.proc(process, "mountinfo"))
-        if data:
-            break
-    else:
+    try:
+        mounts = read_mounts(host)
+    except ReadError:
         return
-    for mount in choose(parse_mountinfo(data), host.ignored.mounts)[:_MAX_MOUNTS]:
+    for mount in choose(mounts, host.ignored.mounts)[:_MAX_MOUNTS]:
         device = parsing.text(mount.mountpoint)
         yield row("mount.access", access(mount), device)
         yield row("mount.options", f"{parsing.text(mount.fstype)} {options(mount)}", device)

@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from hwsonde_exporter.collectors import _nvme_tables as table
 from hwsonde_exporter.collectors._asking import Asker, Hanging
-from hwsonde_exporter.collectors._files import entries, sys_number, sys_text
+from hwsonde_exporter.collectors._files import entries, numa_node, read_once_or_none, sys_text
+from hwsonde_exporter.collectors._hwmon import signed
 from hwsonde_exporter.collectors._nvme_ioctl import (
     CONDITIONS,
     Ask,
@@ -112,14 +113,13 @@ class NvmeCollector:
         if identity is None:
             base = f"{self._class}/{device}"
             transport = sys_text(self.host, f"{base}/transport")
-            node = sys_number(self.host, f"{base}/numa_node")
             identity = self._identities[device] = (
                 sys_text(self.host, f"{base}/model"),
                 sys_text(self.host, f"{base}/firmware_rev"),
                 transport,
                 # Over a network the address is a remote one, and nobody's label.
                 sys_text(self.host, f"{base}/address") if transport == "pcie" else "",
-                "" if node is None else str(node),
+                numa_node(self.host, f"{base}/numa_node"),
             )
         return identity
 
@@ -168,9 +168,7 @@ class NvmeCollector:
         return limits
 
     def _millidegrees(self, path: str) -> float | None:
-        # A number in hwmon may have a sign.
-        digits = sys_text(self.host, path)
-        value = int(digits) if re.fullmatch(r"-?[0-9]{1,9}", digits, re.ASCII) else None
+        value = signed(read_once_or_none(self.host, path) or b"")
         return value / 1000 if value is not None and _COLDEST <= value <= _HOTTEST else None
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._asking import Asker, Hanging
-from hwsonde_exporter.collectors._files import entries, is_link, link_name, sys_number, sys_text
+from hwsonde_exporter.collectors._files import entries, is_link, numa_node, pci_address, sys_number, sys_text
 from hwsonde_exporter.collectors._rdma_netlink import Resources, read_resources
 from hwsonde_exporter.collectors._rdma_tables import METRICS, ROWS, Row
 from hwsonde_exporter.errors import CollectorError, ReadError, Reason, Unavailable
@@ -61,6 +61,7 @@ SPEED = _gauge(
 LANES = _gauge(
     name="hwsonde_network_rdma_lanes",
     help="Lanes that an RDMA port uses; fewer than its peers' are a cable or a module that is half broken.",
+    unit="lanes",
     source=f"{_PORTS}/rate (4X)",
 )
 SATURATED = _gauge(
@@ -194,8 +195,6 @@ class RdmaCollector:
 
     def _ports_of(self, device: str) -> list[_Port]:
         base = f"{self._sys}/{device}"
-        on_pci = link_name(f"{base}/device/subsystem") == "pci"
-        node = sys_number(self.host, f"{base}/device/numa_node")
         ports = []
         for number in entries(f"{base}/ports"):
             if not (number.isascii() and number.isdigit()):
@@ -207,8 +206,8 @@ class RdmaCollector:
                 sys_text(self.host, f"{base}/fw_ver"),
                 sys_text(self.host, f"{base}/board_id"),
                 self._netdev(base, folder, number),
-                link_name(f"{base}/device") if on_pci else "",
-                "" if node is None else str(node),
+                pci_address(base),
+                numa_node(self.host, f"{base}/device/numa_node"),
             )
             names = {
                 f"{kind}/{name}"
