@@ -1,4 +1,4 @@
-"""Spoils kernel files of the fixture hosts, one after the other and each in one of nineteen ways, and counts collectors that fail.
+"""Spoils kernel files of the fixture hosts, one after the other and each in one of twenty ways, and counts collectors that fail.
 
 ``python -m benchmarks.fuzz_files --cases 10000`` runs so many cases (see tests/exporter/collectors/mutations.py) and prints a
 line for each that fails, then the number of cases by what was done. A case that failed is run again by its number: ``--first

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -104,7 +104,10 @@ PLACES = (
 )
 # What happens to the folder that the file is in, and to all in it: a device that vanishes.
 FOLDERS = ("its folder missing", "its folder a file", "its folder without permission")
-KINDS = (*CHANGES, *PLACES, *FOLDERS)
+# Forty files of a host at once, each in a way of its own.
+TOGETHER = "many files"
+_SO_MANY = 40
+KINDS = (*CHANGES, *PLACES, *FOLDERS, TOGETHER)
 ERRORS = {"unreadable": errno.EACCES, "an I/O error": errno.EIO}
 
 
@@ -204,7 +207,11 @@ class Bench:
         if len(chosen) > _ENOUGH:
             chosen = random.sample(chosen, _ENOUGH)
         before = {collector.name: ask(collector) for collector in chosen}
-        with spoilt(path, case.kind, random, reader):
+        with ExitStack() as stack:
+            for other in self._others(case, random):
+                stack.enter_context(spoilt(other, random.choice((*CHANGES, *PLACES)), random, reader))
+            if case.kind != TOGETHER:
+                stack.enter_context(spoilt(path, case.kind, random, reader))
             for collector in chosen:
                 if before[collector.name]:
                     collect(collector)
@@ -214,10 +221,20 @@ class Bench:
             assert not lost, f"{collector.name} does not recover {sorted(lost)[:3]}"
         host.files.close()
 
+    def _others(self, case: Case, random: Random) -> list[Path]:
+        """Files that are spoilt together, of as many kinds as there is room for; none if only one is."""
+        if case.kind != TOGETHER:
+            return []
+        kinds = self._files[case.host]
+        chosen = random.sample(sorted(kinds), min(_SO_MANY, len(kinds)))
+        return [self.folder / case.host / random.choice(kinds[kind]) for kind in chosen]
+
     def looking(self, case: Case, host: Host, *, unread: bool = True) -> list[Collector]:
         """Collectors that read the file; if ``unread``, all where nobody reads it, because somebody may list or open it."""
         path = os.fspath(self.folder / case.host / case.file)
         readers = {name for name, paths in self._readers[case.host].items() if path in paths}
+        if case.kind == TOGETHER:
+            readers = set()
         if not readers and not unread:
             return []
         return list(made(host, readers or None))
