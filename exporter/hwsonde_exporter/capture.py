@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import TemporaryDirectory
 
 from hwsonde_exporter import __version__, logs
 from hwsonde_exporter.anonymous import Anonymiser
@@ -120,7 +120,7 @@ def capture(settings: Settings, kinds: Mapping[str, type[Collector]]) -> Outcome
             write_folder(clean, b"", Path(folder) / "host")
             after = series_of(settings, kinds, _paths_of(Path(folder) / "host"), None)
     except OSError as error:
-        where = error.filename or gettempdir()
+        where = error.filename or "a temporary directory"
         raise CaptureError(
             f"{where}: cannot be written: {error.strerror or error}; TMPDIR names another place"
         ) from error
