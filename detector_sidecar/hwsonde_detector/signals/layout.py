@@ -72,12 +72,38 @@ class RuleBook:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Paces:
+    """Which columns and channels of a target are read when.
+
+    What a scrape reads has the pace 0, what ``clocks[p - 1]`` tells of the pace p.
+
+    Attributes
+    ----------
+    clocks
+        Clocks of any column, ascending.
+    of_column, of_channel
+        int64 (n) and (c): pace of each column and channel.
+    paced
+        Numbers of the channels with another pace than 0.
+    clock_columns, of_clock_column
+        int64 (k) each: columns that hold a clock's series, and the paces that they tell of.
+    """
+
+    clocks: tuple[Clock, ...]
+    of_column: Indices
+    of_channel: Indices
+    paced: Indices
+    clock_columns: Indices
+    of_clock_column: Indices
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Layout:
     """Index arrays of one target.
 
     Columns are pairs of a series and the rule's part that reads it, in order of term; a term is what one part of one channel
     aggregates. The columns behind the first ``width`` belong to no term: parts of channels that are not complete, clocks, and the
-    ``marks`` last ones, which tell of restarts. Values that a scrape reads have the pace 0, those of ``clocks[p - 1]`` the pace p.
+    ``marks`` last ones, which tell of restarts.
 
     Attributes
     ----------
@@ -103,14 +129,8 @@ class Layout:
         For each formula its channels, and the terms of their parts, as int64 (channels of that formula) each.
     minimum, reference
         float64 (c), see `Rule`.
-    clocks
-        Clocks that any column belongs to, ascending.
-    column_pace, channel_pace
-        int64 (n) and (c): pace of each column and channel.
-    paced
-        Numbers of the channels with another pace than 0.
-    clock_columns, clock_paces
-        int64 (k) each: columns that hold a clock's series, and the paces that they tell of.
+    paces
+        See `Paces`.
     """
 
     book: RuleBook
@@ -131,12 +151,7 @@ class Layout:
     formulas: Mapping[Formula, tuple[Indices, tuple[Indices, ...]]]
     minimum: Floats
     reference: Floats
-    clocks: tuple[Clock, ...]
-    column_pace: Indices
-    channel_pace: Indices
-    paced: Indices
-    clock_columns: Indices
-    clock_paces: Indices
+    paces: Paces
 
 
 def _channel(rule: Rule, values: tuple[str, ...]) -> Channel:
@@ -219,6 +234,30 @@ def _columns(
     return columns, starts, aggregates
 
 
+def _paces(columns: list[Column], chosen: list[tuple[Channel, int, list[list[Series]]]], book: RuleBook) -> Paces:
+    def told_by(column: Column) -> Clock | None:
+        one, number, _ = column
+        return book.clock_of(one) if number == _CLOCK else None
+
+    def read_by(column: Column) -> Clock | None:
+        return book.rules[column[1]].clock if column[1] >= 0 else None
+
+    named = {told_by(column) for column in columns} | {read_by(column) for column in columns}
+    clocks = tuple(sorted(clock for clock in named if clock is not None))
+    pace: dict[Clock | None, int] = {None: 0, **{clock: place for place, clock in enumerate(clocks, 1)}}
+    of_channel = np.array([pace[book.rules[number].clock] for _, number, _ in chosen], np.int64)
+    told = np.array([pace[told_by(column)] for column in columns], np.int64)
+    clock_columns = np.flatnonzero(told)
+    return Paces(
+        clocks=clocks,
+        of_column=np.array([pace[read_by(column)] for column in columns], np.int64),
+        of_channel=of_channel,
+        paced=np.flatnonzero(of_channel),
+        clock_columns=clock_columns,
+        of_clock_column=told[clock_columns],
+    )
+
+
 def build_layout(series: Iterable[Series], book: RuleBook) -> Layout:
     """Lay out the channels of one target.
 
@@ -236,18 +275,12 @@ def build_layout(series: Iterable[Series], book: RuleBook) -> Layout:
     width = sum(len(members) for _, _, groups in chosen for members in groups)
     parts = [book.rules[number].parts[place] for _, number, place in columns]
     moments = [book.rules[number].formula in (Formula.MEAN, Formula.DEVIATION) for _, number, _ in columns]
+    clocks = [one for one in known if book.clock_of(one) is not None]
     marks = [one for one in known if one.name in book.marks]
-    tellers = [(one, clock) for one in known if (clock := book.clock_of(one)) is not None]
-    named = {book.rules[number].clock for _, number, _ in columns}
-    clocks = tuple(sorted({clock for _, clock in tellers} | {clock for clock in named if clock is not None}))
-    paces: dict[Clock | None, int] = {None: 0, **{clock: place for place, clock in enumerate(clocks, 1)}}
-    column_pace = [paces[book.rules[number].clock] for _, number, _ in columns]
-    channel_pace = np.array([paces[book.rules[number].clock] for _, number, _ in chosen], np.int64)
-    clock_columns = range(len(columns), len(columns) + len(tellers))
-    columns += [(one, _CLOCK, 0) for one, _ in tellers] + [(one, _MARK, 0) for one in marks]
-    parts += [Part(one.name, Reading.MARK, low=0.0, high=_CLOCK_HIGH) for one, _ in tellers]
+    parts += [Part(one.name, Reading.MARK, low=0.0, high=_CLOCK_HIGH) for one in clocks]
     parts += [Part(one.name, Reading.MARK) for one in marks]
-    plain = len(tellers) + len(marks)
+    moments += [False] * (len(clocks) + len(marks))
+    columns += [(one, _CLOCK, 0) for one in clocks] + [(one, _MARK, 0) for one in marks]
     columns_of: dict[Series, tuple[int, ...]] = {}
     for index, (one, _, _) in enumerate(columns):
         columns_of[one] = (*columns_of.get(one, ()), index)
@@ -261,7 +294,7 @@ def build_layout(series: Iterable[Series], book: RuleBook) -> Layout:
         marks=len(marks),
         is_value=np.equal(readings, Reading.VALUE),
         is_rate=np.equal(readings, Reading.RATE),
-        is_moment=np.array(moments + [False] * plain, np.bool_),
+        is_moment=np.array(moments, np.bool_),
         low=np.array([part.low for part in parts], np.float64),
         high=np.array([part.high for part in parts], np.float64),
         rate_limit=np.array([part.rate_limit for part in parts], np.float64),
@@ -271,12 +304,7 @@ def build_layout(series: Iterable[Series], book: RuleBook) -> Layout:
         formulas=_formulas(chosen, book),
         minimum=np.array([book.rules[number].minimum for _, number, _ in chosen], np.float64),
         reference=np.array([book.rules[number].reference for _, number, _ in chosen], np.float64),
-        clocks=clocks,
-        column_pace=np.array(column_pace + [0] * plain, np.int64),
-        channel_pace=channel_pace,
-        paced=np.flatnonzero(channel_pace),
-        clock_columns=np.array(clock_columns, np.int64),
-        clock_paces=np.array([paces[clock] for _, clock in tellers], np.int64),
+        paces=_paces(columns, chosen, book),
     )
 
 

@@ -29,8 +29,8 @@ FORGET_MS = 600_000
 JOIN_INTERVALS = 1.5
 # An interval is the median of so many differences: five after a change it has followed.
 INTERVALS = 9
-# Between two readings at least this part of the time between the scrapes that showed them has passed; of the other side the first
-# reading that is seen may be old. What lies outside of both is a clock that was set.
+# At least a third of the time between the scrapes that showed two readings first lies between the readings; more than that time may
+# lie there too, if the first was old when it was seen. Whatever is less or far more is a clock that was set.
 _LEAST_PART = 3.0
 
 
@@ -79,7 +79,7 @@ class Readings:
 
 def new_paces(layout: Layout) -> PaceState:
     """Paces of which nothing has been seen."""
-    size = len(layout.clocks) + 1
+    size = len(layout.paces.clocks) + 1
     return PaceState(
         told=np.full(size, np.nan),
         told_ms=np.full(size, NEVER),
@@ -95,8 +95,8 @@ def relayout_paces(state: PaceState, old: Layout, new: Layout) -> PaceState:
     """The same paces with another set of clocks and channels; what stays keeps what is known of it."""
     result = new_paces(new)
     steps = list(result.steps)
-    places = {clock: place for place, clock in enumerate(old.clocks, 1)}
-    for place, clock in enumerate(new.clocks, 1):
+    places = {clock: place for place, clock in enumerate(old.paces.clocks, 1)}
+    for place, clock in enumerate(new.paces.clocks, 1):
         before = places.get(clock)
         if before is not None:
             for name in ("told", "told_ms", "read_ms", "read_clock", "interval_ms"):
@@ -141,10 +141,10 @@ def tell(state: PaceState, layout: Layout, times: Times, values: Floats, valid: 
     values, valid
         (rows, n): samples, and where there is a sound one.
     """
-    clock = np.full((len(times), len(layout.clocks) + 1), np.nan)
-    said = np.where(valid[:, layout.clock_columns], values[:, layout.clock_columns], np.nan)
+    clock = np.full((len(times), len(layout.paces.clocks) + 1), np.nan)
+    said = np.where(valid[:, layout.paces.clock_columns], values[:, layout.paces.clock_columns], np.nan)
     # Several series of one clock are one after the other, when a label has changed.
-    np.fmax.at(clock.T, layout.clock_paces, said.T)
+    np.fmax.at(clock.T, layout.paces.of_clock_column, said.T)
     newest = _newest(below(state.told_ms != NEVER, np.isfinite(clock)))
     at = _scraped(state.told_ms, times, newest)
     said = picked(below(state.told, clock), newest)
@@ -192,7 +192,7 @@ def follow(
     """
     first = np.zeros(told.repeat.shape, np.bool_)
     rows, columns = np.nonzero(here)
-    first[rows, layout.column_pace[columns]] = True
+    first[rows, layout.paces.of_column[columns]] = True
     first[:, 0] = False
     first[times <= newest_ms] = False
     intervals = np.zeros(first.shape, np.int64) + state.interval_ms
@@ -243,8 +243,8 @@ def hold(
     PaceState
         The paces with the values that they now hold.
     """
-    channels = layout.paced
-    paces = layout.channel_pace[channels]
+    channels = layout.paces.paced
+    paces = layout.paces.of_channel[channels]
     newest = _newest(below(np.zeros(len(before.read_ms), np.bool_), readings.first))
     age = times[:, None] - np.maximum(_scraped(before.read_ms, times, newest)[1:], times[0] - 2 * FORGET_MS)
     believed = (age >= 0) & (age <= np.minimum(JOIN_INTERVALS * readings.intervals, FORGET_MS))

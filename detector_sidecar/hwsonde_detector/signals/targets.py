@@ -169,9 +169,9 @@ def _pairs(
     rows = np.searchsorted(times, flat_times)
     values[rows, columns], shown[rows, columns] = flat_values, True
     here, valid = shown, shown & np.isfinite(values) & (values >= layout.low) & (values <= layout.high)
-    if layout.clocks:
+    if layout.paces.clocks:
         paces, told = tell(paces, layout, times, values, valid)
-        anew = ~told.repeat[:, layout.column_pace]
+        anew = ~told.repeat[:, layout.paces.of_column]
         here, valid = shown & anew, valid & anew
     # Row 0 stands for the state; every other row looks for the newest valid row above it.
     known = below(state.last_times != NEVER, valid)
@@ -187,7 +187,7 @@ def _pairs(
     span: Floats | Times = elapsed
     clock = None
     if told is not None:
-        clock = told.clock[:, layout.column_pace]
+        clock = told.clock[:, layout.paces.of_column]
         span = passed(elapsed, clock - picked(below(state.last_clocks, clock), newest))
     return _Pairs(shown, here, valid, paired, elapsed, span, before, values, clock), paces, told
 
@@ -216,7 +216,7 @@ def _block(
         expected, readings = intervals[:, None], None
         if told is not None:
             paces, readings = follow(paces, layout, times, pairs.here, told, state.newest_ms)
-            expected = np.where(layout.column_pace > 0, readings.intervals[:, layout.column_pace], expected)
+            expected = np.where(layout.paces.of_column > 0, readings.intervals[:, layout.paces.of_column], expected)
         change = pairs.values - pairs.before
         rate = change / (pairs.span / 1000.0)
         compared = pairs.paired & ~layout.is_value
