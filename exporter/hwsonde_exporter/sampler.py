@@ -11,6 +11,7 @@ from time import sleep as _sleep
 
 from hwsonde_exporter.errors import ThreadError
 from hwsonde_exporter.exposition import Block, Shape, block_of
+from hwsonde_exporter.histogram import deviation_metric
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.moments import Moments
 from hwsonde_exporter.privacy import SHOW, Privacy
@@ -40,12 +41,7 @@ def derived_metrics(quantity: Quantity) -> tuple[Metric, ...]:
     common = {"labels": summary.labels, "subsystem": summary.subsystem, "source": summary.source}
     return (
         summary,
-        Metric(
-            f"{summary.name}_squared_deviation_total",
-            Kind.COUNTER,
-            f"{described}: sum of (value - {quantity.reference!r})^2 over the observations.",
-            **common,  # type: ignore[arg-type]
-        ),
+        deviation_metric(summary, quantity.reference),
         Metric(
             f"{summary.name}_minimum",
             Kind.GAUGE,

@@ -6,18 +6,16 @@ mount options of mount(8), nfs(5), xfs(5), ext4(5) and mount.lustre(8).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._files import entries, sys_number
 from hwsonde_exporter.collectors._setting_rows import Row, file_rows, kibibytes, plain, row, selected, switch, words
 from hwsonde_exporter.collectors.filesystem import Mount, choose, read_mounts
+from hwsonde_exporter.collectors.storage import MADE_IN_ADVANCE, NVME_PATH
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
 
-# What holds no data of anybody's, and partitions of a multipath namespace.
-_LEFT_OUT = re.compile(r"(loop|ram|zram|nbd|sr|fd)\d+\Z|nvme\d+c\d+n\d+\Z")
 _QUEUE_FILES = (
     ("storage.scheduler", "queue/scheduler", selected),
     ("storage.read_ahead_bytes", "queue/read_ahead_kb", kibibytes),
@@ -60,7 +58,9 @@ def storage_rows(host: Host) -> Iterator[Row]:
     """Settings of whole disks that have a queue, and of the filesystems that hold files."""
     base = host.paths.sys("block")
     for name in entries(base):
-        if not _LEFT_OUT.match(name) and sys_number(host, base / name / "size"):
+        if MADE_IN_ADVANCE.match(name) or NVME_PATH.match(name):
+            continue
+        if sys_number(host, base / name / "size"):
             yield from file_rows(host, base / name, _QUEUE_FILES, name.replace("!", "/"))
     yield from _mount_rows(host)
 
