@@ -24,6 +24,8 @@ _REASONS = {
     503: "Service Unavailable",
 }
 _MAX_QUERY_FIELDS = 200
+# A little less than a connection has for a request.
+MAX_SCRAPE_SECONDS = 14.0
 _TIMEOUT_HEADER = "HTTP_X_PROMETHEUS_SCRAPE_TIMEOUT_SECONDS"
 
 Environ = Mapping[str, Any]
@@ -195,7 +197,8 @@ def scrape_timeout(header: str | None, offset: float = 0.5) -> float | None:
     """Seconds to wait for collectors so that the answer arrives within Prometheus's own scrape timeout.
 
     ``offset`` seconds are left for rendering and the network, a fifth of the timeout at most: a scrape each second must not
-    lose half of it. None if there is no sound header.
+    lose half of it. However long a client says that it waits, it gets `MAX_SCRAPE_SECONDS` at most, since it holds one of a few
+    places meanwhile. None if there is no sound header.
     """
     try:
         seconds = float(header or "")
@@ -203,7 +206,7 @@ def scrape_timeout(header: str | None, offset: float = 0.5) -> float | None:
         return None
     if not 0 < seconds < float("inf"):
         return None
-    return seconds - min(0.2 * seconds, offset)
+    return min(seconds - min(0.2 * seconds, offset), MAX_SCRAPE_SECONDS)
 
 
 def accepts_gzip(header: str | None) -> bool:

@@ -20,7 +20,14 @@ from hwsonde_exporter.metric import Sample
 from hwsonde_exporter.runner import RunnerSettings
 from hwsonde_exporter.server import Listeners
 from hwsonde_exporter.state import State
-from hwsonde_exporter.web import Application, BadQueryError, accepts_gzip, chosen_names, scrape_timeout
+from hwsonde_exporter.web import (
+    MAX_SCRAPE_SECONDS,
+    Application,
+    BadQueryError,
+    accepts_gzip,
+    chosen_names,
+    scrape_timeout,
+)
 from tests.exporter.core.fakes import REAL_CLOCKS, Gate, collector_kind, gauge, heat_of
 
 Port = int
@@ -428,7 +435,12 @@ def test_the_margin_may_be_set() -> None:
 def test_any_header_is_understood_or_not(header: str) -> None:
     assert accepts_gzip(header) in {True, False}
     seconds = scrape_timeout(header)
-    assert seconds is None or seconds > 0
+    assert seconds is None or 0 < seconds <= MAX_SCRAPE_SECONDS
+
+
+@pytest.mark.parametrize("header", ["60", "1e300", "99999999999999999999"])
+def test_nobody_holds_a_place_for_as_long_as_he_says(header: str) -> None:
+    assert scrape_timeout(header) == MAX_SCRAPE_SECONDS < server_module._REQUEST_SECONDS
 
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
