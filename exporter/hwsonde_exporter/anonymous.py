@@ -210,8 +210,10 @@ class Anonymiser:
         if columns is None:
             return line
         kind, source, places = columns
-        if fields[kind] not in _PSEUDO:
+        # Whoever mounts a pseudo filesystem gives it any name for a source, often its kind.
+        if fields[source] != fields[kind]:
             fields[source] = self._source(fields[source])
+        if fields[kind] not in _PSEUDO:
             fields = [_OPTIONS.sub(self._mount_option, word) for word in fields]
         if not fields[kind].startswith("cgroup"):
             for place in places:

@@ -14,6 +14,7 @@ from hwsonde_exporter.errors import ThreadError
 from hwsonde_exporter.exposition import Block, Shape, block_of
 from hwsonde_exporter.host import Host, Ignored, Paths, RemoteGroup
 from hwsonde_exporter.mesh.service import Mesh, MeshSettings
+from hwsonde_exporter.privacy import Level
 from hwsonde_exporter.registry import Collector, FastSource
 from hwsonde_exporter.runner import Runner, RunnerSettings
 from hwsonde_exporter.sampler import Sampler
@@ -102,6 +103,11 @@ class Exporter:
     def enabled(self) -> frozenset[str]:
         """The names that a scrape gets if it does not say."""
         return self._runner.enabled | {NAME}
+
+    @property
+    def strict(self) -> bool:
+        """Whether nothing may be shown that tells who or where this host is."""
+        return self._settings.runner.privacy.level is Level.STRICT
 
     def start(self) -> None:
         """Start sampling and the background collectors; returns when the first readings are in or have timed out."""

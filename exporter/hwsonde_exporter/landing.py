@@ -31,11 +31,11 @@ def landing_page(states: Iterable[State], host: str) -> str:
     states
         State of every collector.
     host
-        Name of this host, for the title.
+        Name of this host, for the title; empty where it is not to be shown.
     """
     known = list(states)
     rows = "\n".join(map(_row, known))
-    title = f"hwsonde exporter on {escape(host)}"
+    title = f"hwsonde exporter on {escape(host)}" if host else "hwsonde exporter"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'

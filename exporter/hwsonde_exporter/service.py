@@ -148,7 +148,11 @@ def _listeners(
     from hwsonde_exporter.web import Application  # noqa: PLC0415
 
     application: Callable[..., Iterable[bytes]] = Application(
-        exporter, socket.gethostname(), settings.max_scrapes, gzip_compressor(), settings.timeout_offset
+        exporter,
+        lambda: "" if exporter.strict else socket.gethostname(),
+        settings.max_scrapes,
+        gzip_compressor(),
+        settings.timeout_offset,
     )
     if settings.web_config is not None:
         application = Gate(application, keeper, refusals)

@@ -77,7 +77,7 @@ class Application:
     exporter
         What is published.
     host
-        Name of this host, for the landing page.
+        Name of this host, for the landing page, or what gives it; empty where it is not to be shown.
     max_scrapes
         How many scrapes may be under way at once; those beyond get 503.
     compress
@@ -89,7 +89,7 @@ class Application:
     def __init__(
         self,
         exporter: Scraped,
-        host: str,
+        host: str | Callable[[], str],
         max_scrapes: int = 4,
         compress: Callable[[bytes], bytes] | None = None,
         timeout_offset: float = 0.5,
@@ -153,7 +153,8 @@ class Application:
         return Answer(200, body, form.value, tuple(headers))
 
     def _landing(self, _: Environ) -> Answer:
-        page = landing_page(self._exporter.states(), self._host).encode("utf-8", "backslashreplace")
+        host = self._host if isinstance(self._host, str) else self._host()
+        page = landing_page(self._exporter.states(), host).encode("utf-8", "backslashreplace")
         policy = ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
         return Answer(200, page, "text/html; charset=utf-8", (policy,))
 

@@ -22,6 +22,10 @@ class Checker(HTMLParser):
         assert self.stack.pop() == tag
 
 
+def test_the_landing_page_does_without_the_hosts_name() -> None:
+    assert "<h1>hwsonde exporter</h1>" in landing_page([], "")
+
+
 def test_the_landing_page_shows_each_state_and_is_escaped() -> None:
     states = [
         State("a<b>", "Gives <i>.", None, available=True, success=True, series=12, duration=0.0031),
