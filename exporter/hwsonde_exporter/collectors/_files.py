@@ -107,10 +107,12 @@ def read_net(host: Host, name: str) -> bytes:
     Raises
     ------
     ReadError
-        If neither can be read.
+        If it cannot be read.
     """
     base = host.paths.procfs
     try:
         return host.files.read(f"{base}/1/net/{name}")
     except ReadError:
+        if exists(f"{base}/1/net"):
+            raise  # the host's network is there to be seen: what it lacks must not come from our own
         return host.files.read(f"{base}/net/{name}")
