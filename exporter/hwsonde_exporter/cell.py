@@ -131,7 +131,14 @@ class Cell:
             hanging = None
             if self._given_up and self._job is not None and self._job.started is not None:
                 hanging = self._clocks.monotonic() - self._job.started
-            return replace(self._state, hanging=hanging, errors=dict(self._errors), dropped=dict(self._dropped))
+            collector = self._collector
+            return replace(
+                self._state,
+                hanging=hanging,
+                errors=dict(self._errors),
+                dropped=dict(self._dropped),
+                rejected=collector.host.rejections.count if collector is not None else 0,
+            )
 
     def check(self) -> None:
         """Give the present run up if it has used up its time."""

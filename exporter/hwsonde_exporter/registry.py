@@ -21,6 +21,8 @@ class Collector(Protocol):
 
     Attributes
     ----------
+    host
+        What it was made with. It counts there readings of devices that it does not believe (`Host.rejections`).
     name
         Name on flags, in ``collect[]`` and in the exporter's own metrics.
     help
@@ -38,6 +40,7 @@ class Collector(Protocol):
     metrics: ClassVar[tuple[Metric, ...]]
     period: ClassVar[float | None]
     enabled: ClassVar[bool]
+    host: Host
 
     def __init__(self, host: Host) -> None: ...
 

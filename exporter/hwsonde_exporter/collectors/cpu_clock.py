@@ -138,18 +138,20 @@ class CpuClockCollector:
     def _hertz(self, path: str) -> int | None:
         """Frequency in a file that is read again and again, or None where it is none."""
         try:
-            return _hertz(parsing.number(self.host.files.read(path).strip()))
+            return hertz_of(parsing.number(self.host.files.read(path).strip()))
         except ReadError:
             return None
 
     def _frequency_samples(self, package: str, cpus: list[int]) -> list[Sample]:
-        readings = (sys_number(self.host, f"{self._base}/cpu{cpu}/cpufreq/scaling_cur_freq") for cpu in cpus)
-        hertz = [value for reading in readings if (value := _hertz(reading)) is not None]
+        paths = (f"{self._base}/cpu{cpu}/cpufreq/scaling_cur_freq" for cpu in cpus)
+        readings = [value for path in paths if (value := sys_number(self.host, path)) is not None]
+        hertz = [value for reading in readings if (value := hertz_of(reading)) is not None]
+        self.host.rejections.add(len(readings) - len(hertz))
         samples = []
         if hertz:
             statistics = (("min", min(hertz)), ("mean", sum(hertz) / len(hertz)), ("max", max(hertz)))
             samples += [Sample(FREQUENCY, (package, name), number) for name, number in statistics]
-        limit = _hertz(sys_number(self.host, f"{self._base}/cpu{cpus[0]}/cpufreq/cpuinfo_max_freq"))
+        limit = hertz_of(sys_number(self.host, f"{self._base}/cpu{cpus[0]}/cpufreq/cpuinfo_max_freq"))
         if limit is not None:
             samples.append(Sample(FREQUENCY_MAX, (package,), limit))
         return samples
@@ -177,5 +179,6 @@ class CpuClockCollector:
         return samples
 
 
-def _hertz(kilohertz: int | None) -> int | None:
+def hertz_of(kilohertz: int | None) -> int | None:
+    """Hertz of a reading, or None where it is no clock frequency."""
     return kilohertz * 1000 if kilohertz and kilohertz <= MAX_KILOHERTZ else None

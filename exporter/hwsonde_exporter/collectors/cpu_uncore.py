@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._files import entries, sys_number
-from hwsonde_exporter.collectors.cpu_clock import MAX_KILOHERTZ
+from hwsonde_exporter.collectors.cpu_clock import hertz_of
 from hwsonde_exporter.errors import ReadError, Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -72,14 +72,17 @@ class CpuUncoreCollector:
                 lowest[labels] = min(value, lowest.get(labels, value))
         if not lowest:
             raise ReadError(f"{self._base}: no frequency can be read")
-        return [Sample(FREQUENCY, labels, value * 1000) for labels, value in lowest.items()]
+        return [Sample(FREQUENCY, labels, value) for labels, value in lowest.items()]
 
     def _read(self, path: str) -> int | None:
         try:
             value = parsing.number(self.host.files.read(path).strip())
         except ReadError:
             return None
-        return value if value is not None and value <= MAX_KILOHERTZ else None
+        hertz = hertz_of(value)
+        if value is not None and hertz is None:
+            self.host.rejections.add()
+        return hertz
 
     def _dies(self, names: list[str]) -> list[tuple[str, str, str]]:
         """Package, die and file of each folder that stands for a die; newer processors have no reading there."""

@@ -81,19 +81,21 @@ def make_plan(names: Iterable[str], table: Table) -> Plan:
     return parts | totals
 
 
-def evaluate(plan: Plan, values: tuple[int, ...], device: str) -> list[Sample]:
-    """Samples of a device; what has a part that is missing or out of range is left out."""
+def evaluate(plan: Plan, values: tuple[int, ...], device: str) -> tuple[list[Sample], int]:
+    """Samples of a device, and how many were left out because a part of them is out of range; what is missing is left out too."""
     samples = []
+    rejected = 0
     for (metric, labels), places in plan.items():
         if places[-1] >= len(values):
             continue
         parts = [values[place] for place in places]
         value = sum(parts)
         if max(parts) >= _LEAST_NONSENSE or value > GREATEST.get(metric, value):
+            rejected += 1
             continue
         divisor = DIVISORS.get(metric, 1)
         samples.append(Sample(metric, (device, *labels), value if divisor == 1 else value / divisor))
-    return samples
+    return samples, rejected
 
 
 @dataclass(slots=True)
@@ -173,7 +175,8 @@ class EthtoolCollector:
                     continue
                 current, values = known, ()
             samples.append(Sample(INFO, (device, driver.name, driver.version, driver.firmware), 1))
-            own = evaluate(current.plan, values, device)
+            own, rejected = evaluate(current.plan, values, device)
+            self.host.rejections.add(rejected)
             told = {(sample.metric, sample.labels[1:]) for sample in own}
             samples += own
             samples += [

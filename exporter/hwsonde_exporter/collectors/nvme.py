@@ -154,22 +154,25 @@ class NvmeCollector:
             number = int(match.group(1)) if match else 0
             if not 1 <= number <= _SENSORS:
                 continue
-            value = self._millidegrees(f"{hwmon}/{name}")
-            if value is not None:
-                temperatures["composite" if number == 1 else f"sensor_{number - 1}"] = value
+            value = signed(read_once_or_none(self.host, f"{hwmon}/{name}") or b"")
+            degrees = _degrees(value)
+            if degrees is None and value is not None:
+                self.host.rejections.add()
+            if degrees is not None:
+                temperatures["composite" if number == 1 else f"sensor_{number - 1}"] = degrees
         return temperatures
 
     def _hwmon_limits(self, hwmon: str) -> dict[str, float]:
         limits = {}
         for name, limit in _LIMITS if hwmon else ():
-            value = self._millidegrees(f"{hwmon}/{name}")
+            value = _degrees(signed(read_once_or_none(self.host, f"{hwmon}/{name}") or b""))
             if value is not None and value > 0:
                 limits[limit] = value
         return limits
 
-    def _millidegrees(self, path: str) -> float | None:
-        value = signed(read_once_or_none(self.host, path) or b"")
-        return value / 1000 if value is not None and _COLDEST <= value <= _HOTTEST else None
+
+def _degrees(thousandths: int | None) -> float | None:
+    return thousandths / 1000 if thousandths is not None and _COLDEST <= thousandths <= _HOTTEST else None
 
 
 def _health_samples(device: str, answer: Health | Exception) -> list[Sample]:

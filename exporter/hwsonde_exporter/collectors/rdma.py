@@ -252,6 +252,8 @@ class RdmaCollector:
             return samples
         if speed is not None:
             samples.append(Sample(SPEED, port.labels, speed))
+        else:
+            self.host.rejections.add()
         if lanes is not None:
             samples.append(Sample(LANES, port.labels, lanes))
         return samples

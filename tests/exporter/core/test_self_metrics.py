@@ -27,6 +27,7 @@ STATES = [
         series=3,
         errors={"timeout": 0},
         dropped={"limit": 2},
+        rejected=7,
     ),
     State("b", "B.", None, available=False, reason="no_hardware", detail="none"),
     State("c", "C.", None, available=True, success=False, duration=0.5, series=3, errors={"timeout": 4}),
@@ -69,6 +70,8 @@ def test_what_is_said_of_collectors() -> None:
     assert found["collector_errors_total", "c", "timeout"] == 4
     assert found["collector_errors_total", "a", "timeout"] == 0
     assert found["dropped_series_total", "a", "limit"] == 2
+    assert found["rejected_readings_total", "a"] == 7
+    assert ("rejected_readings_total", "c") not in found
     assert (found["series", "a"], found["series", "c"]) == (3, 0)
     assert found["collector_last_success_timestamp_seconds", "a"] == 1.5e9
     assert [key for key in found if "b" in key[1:]] == [("collector_available", "b", "no_hardware")]
