@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hwsonde_exporter.collectors._cgroup_files import parse_blkio, parse_cpu_max, parse_io_stat
 from hwsonde_exporter.collectors._cgroups import Forest, Group
-from hwsonde_exporter.collectors._workload_counters import Continued, Gathered, Rest
+from hwsonde_exporter.collectors._workload_counters import Continued, Gathered, Recent, Rest
 from hwsonde_exporter.collectors._workload_others import NAMED, Others
 from hwsonde_exporter.collectors._workload_pods import parse_passwd
 from hwsonde_exporter.collectors._workload_select import Entity, choose, find_entities, outermost
@@ -20,6 +20,19 @@ from hwsonde_exporter.workload_options import WorkloadOptions
 
 def never(_: object) -> bool:
     return False
+
+
+# ---- counters of what comes and goes ------------------------------------------------------------------------------
+
+
+def test_what_was_not_asked_for_the_longest_is_forgotten() -> None:
+    recent = Recent(list, 2)
+    recent.of("a").append(1)
+    recent.of("b").append(2)
+    recent.of("a")
+    recent.of("c")
+    assert len(recent) == 2
+    assert (recent.of("a"), recent.of("b")) == ([1], [])
 
 
 # ---- parsers -------------------------------------------------------------------------------------------------------
