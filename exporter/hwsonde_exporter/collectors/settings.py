@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -25,6 +26,8 @@ from hwsonde_exporter.errors import CollectorError, ReadError, Reason, Unavailab
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.registry import register
+
+_LOG = logging.getLogger(__name__)
 
 Opened = TypeVar("Opened")
 AREAS = (
@@ -131,6 +134,7 @@ class SettingsCollector:
         self._ethtool: EthtoolSettings | None = None
         self._dcb: AskDcb | None = None
         self._changes = Changes()
+        self._told: set[str] = set()
 
     def probe(self) -> None:
         """Raise `Unavailable` where neither procfs nor sysfs can be read; open what asks drivers, if that is possible here."""
@@ -142,10 +146,10 @@ class SettingsCollector:
                 "are --path.procfs and --path.sysfs right?",
             )
         if self._ethtool is None:
-            opened = _opened(partial(self._open_ethtool, paths.procfs))
+            opened = self._opened("settings of network drivers", partial(self._open_ethtool, paths.procfs))
             self._ethtool = EthtoolSettings(opened) if opened is not None else None
         if self._dcb is None:
-            self._dcb = _opened(partial(self._open_dcb, paths.procfs))
+            self._dcb = self._opened("priorities of network devices", partial(self._open_dcb, paths.procfs))
 
     def collect(self) -> Iterable[Sample]:
         """Read every setting; what cannot be read is left out. Raises `ReadError` if there is none."""
@@ -169,10 +173,13 @@ class SettingsCollector:
         yield from storage_rows(host)
         yield from service_rows(host)
 
-
-def _opened(open_it: Callable[[], Opened]) -> Opened | None:
-    """What asks drivers, or None where it cannot be had: its rows are left out then."""
-    try:
-        return open_it()
-    except (CollectorError, OSError):
-        return None
+    def _opened(self, what: str, open_it: Callable[[], Opened]) -> Opened | None:
+        """What asks drivers, or None where it cannot be had: its rows are left out then, which the log says once."""
+        try:
+            return open_it()
+        except (CollectorError, OSError) as error:
+            text = f"settings: {what} cannot be asked for and are left out: {error}"
+            if text not in self._told:
+                self._told.add(text)
+                _LOG.info("%s", text)
+            return None

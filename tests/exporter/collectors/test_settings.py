@@ -354,12 +354,18 @@ def test_one_file_that_cannot_be_read_costs_its_row_only() -> None:
         assert all(everything[key] == value for key, value in left.items())
 
 
-def test_a_container_without_the_hosts_network_shows_no_driver(tmp_path: Path) -> None:
+def test_a_container_without_the_hosts_network_shows_no_driver_and_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def refuse(_: Path) -> None:
         raise Unavailable(Reason.NO_PERMISSION, "not the host's network namespace")
 
     made = SettingsCollector(fixture_host("node192"), ethtool=refuse, dcb=refuse)  # type: ignore[arg-type]
-    made.probe()
+    with caplog.at_level("INFO"):
+        made.probe()
+        made.probe()
+    assert len(caplog.messages) == 2
+    assert all("not the host's network namespace" in message for message in caplog.messages)
     found = {sample.labels[0] for sample in made.collect() if sample.metric is INFO}
     assert "network.mtu_bytes" in found
     assert not found & {"network.ring_sizes", "network.trust", "network.driver"}
