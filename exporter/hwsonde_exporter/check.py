@@ -40,7 +40,7 @@ _PATIENCE = 0.6
 # For the child to judge and to write.
 _GRACE = 0.3
 _DESCRIPTORS = 1 << 16
-_FAILED, _END = "\x15", "\x04"
+_FAILED, _REFUSED, _END = "\x15", "\x16", "\x04"
 _CLOCKS = Clocks(time.monotonic, time.time)
 _EPILOG = (
     """exit status:
@@ -220,6 +220,8 @@ def in_child(work: Callable[[], str], timeout: float) -> str | None:
                 "check: its child process was ended by somebody else, perhaps for want of memory; try again"
             )
         return None
+    if text.startswith(_REFUSED):
+        raise ExporterError(f"check: {text.removeprefix(_REFUSED).removesuffix(_END)}")
     if text.startswith(_FAILED):
         raise ExporterError(f"check: ended with {text.removeprefix(_FAILED).removesuffix(_END)}; report this as a bug")
     return text.removesuffix(_END)
@@ -235,6 +237,8 @@ def _serve(work: Callable[[], str], sending: int) -> None:
         os.closerange(sending + 1, _DESCRIPTORS)
         try:
             text = work()
+        except ExporterError as error:
+            text = f"{_REFUSED}{error}"
         except Exception as error:  # noqa: BLE001  (nobody else would tell of it)
             text = f"{_FAILED}{type(error).__name__}: {' '.join(str(error).split())}"
         data = memoryview(f"{text}{_END}".encode())

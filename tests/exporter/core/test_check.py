@@ -22,7 +22,7 @@ from hwsonde_exporter.collectors.filesystem import FilesystemCollector, Usage, s
 from hwsonde_exporter.collectors.host import HostCollector
 from hwsonde_exporter.collectors.settings import SettingsCollector
 from hwsonde_exporter.config import Settings, load
-from hwsonde_exporter.errors import ExporterError
+from hwsonde_exporter.errors import ExporterError, ThreadError
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.registry import Collector, load_collectors
@@ -284,3 +284,11 @@ def test_the_program_is_done_before_a_hanging_child_and_holds_no_stream_open(tmp
         done.stdout
         == "unknown: collector: no answer within 0.6 s; a device or driver hangs, or the host is overloaded\n"
     )
+
+
+def test_what_the_child_says_on_purpose_is_no_bug() -> None:
+    def work() -> str:
+        raise ThreadError("no thread can be started")
+
+    with pytest.raises(ExporterError, match=r"^check: no thread can be started$"):
+        check.in_child(work, 10.0)
