@@ -145,6 +145,17 @@ RUNNING_SAMPLED = Quantity(
 )
 
 
+# For each label of `INFO` behind the package what x86 calls it in cpuinfo, then what ARM does.
+_IDENTITY = (
+    (b"vendor_id", b"CPU implementer"),
+    (b"model name",),
+    (b"cpu family", b"CPU architecture"),
+    (b"model", b"CPU part"),
+    (b"stepping", b"CPU revision"),
+    (b"microcode",),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Stat:
     """What /proc/stat says.
@@ -212,8 +223,10 @@ def parse_schedstat(data: bytes) -> dict[int, tuple[int, int, int]]:
 
 
 def parse_cpuinfo(data: bytes) -> dict[str, tuple[str, ...]]:
-    """Parse /proc/cpuinfo: package -> the labels of `INFO` after the first, from the package's first CPU."""
-    keys = (b"vendor_id", b"model name", b"cpu family", b"model", b"stepping", b"microcode")
+    """Parse /proc/cpuinfo: package -> the labels of `INFO` after the first, from the package's first CPU.
+
+    On ARM the kernel gives numbers instead of names, and tells no package.
+    """
     packages: dict[str, tuple[str, ...]] = {}
     for block in data.split(b"\n\n"):
         fields: dict[bytes, bytes] = {}
@@ -221,7 +234,7 @@ def parse_cpuinfo(data: bytes) -> dict[str, tuple[str, ...]]:
             key, colon, value = line.partition(b":")
             if colon:
                 fields.setdefault(key.strip(), value.strip())
-        labels = tuple(parsing.text(fields.get(key, b"")) for key in keys)
+        labels = tuple(parsing.text(next((fields[key] for key in keys if fields.get(key)), b"")) for keys in _IDENTITY)
         if any(labels):
             packages.setdefault(parsing.text(fields.get(b"physical id", b"0")), labels)
     return packages

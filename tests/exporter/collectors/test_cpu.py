@@ -64,6 +64,13 @@ def test_parse_cpuinfo_gives_one_row_a_package() -> None:
     assert parse_cpuinfo(b"processor : 0\nBogoMIPS : 2\n") == {}
 
 
+def test_parse_cpuinfo_of_arm() -> None:
+    block = b"processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x0\n"
+    assert parse_cpuinfo(block + b"CPU part\t: 0xd4f\nCPU revision\t: 1\n\n") == {
+        "0": ("0x41", "", "8", "0xd4f", "1", "")
+    }
+
+
 def test_small_backward_steps_of_a_mode_are_held() -> None:
     host, reader = memory_host({"/proc/stat": stat((10, 0, 0, 500, 90, 0, 0, 0, 0, 0))})
     collector = CpuCollector(host)
