@@ -13,6 +13,7 @@ import socket
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -34,6 +35,7 @@ _LOG = logging.getLogger(__name__)
 _IDLE_SECONDS = 75
 _REQUEST_SECONDS = 15.0
 _PARTING_SECONDS = 1.0
+_SLOW_SECONDS = 1.0  # an answer that takes longer than this may be cut off where there are too many connections
 _MAX_HEADER_BYTES = 16 << 10
 _MAX_BODY_BYTES = 64 << 10
 _MAX_CONNECTIONS = 256
@@ -215,17 +217,29 @@ class _Server(wsgi.Server):
         self.put_conn(conn)
 
     def _make_room(self) -> bool:
-        """Give up a connection: the oldest that has never sent a whole request, else the one idle for longest.
+        """Give up a connection of whoever has most of them; False if all are being served and none for long.
 
-        A scraper whose idle connection goes opens another; nobody can lock others out by keeping connections. False if
-        all are being served.
+        Of these, the oldest that has never sent a whole request goes first, then the one idle for longest, then the one that
+        takes longest to read its answers. A scraper whose idle connection goes opens another; nobody can lock others out by
+        keeping connections.
         """
+        now = time.monotonic()
+        connections = list(self.open)
+        crowds = Counter(str(connection.remote_addr) for connection in connections)
+
+        def order(connection: _Connection) -> tuple[int, int, float]:
+            began = connection.began
+            stage = 0 if not connection.complete else 1 if began is None else 2
+            return -crowds[str(connection.remote_addr)], stage, connection.waiting_since if began is None else began
+
         candidates = [
-            connection for connection in list(self.open) if not connection.complete or connection.began is None
+            connection
+            for connection in connections
+            if not connection.complete or (began := connection.began) is None or now - began > _SLOW_SECONDS
         ]
         if not candidates:
             return False
-        oldest = min(candidates, key=lambda connection: (connection.complete, connection.waiting_since))
+        oldest = min(candidates, key=order)
         oldest.given_up = True
         self.open.discard(oldest)
         # Its end wakes the selector, which hands it over to be closed: closed here, its number would stay registered there.

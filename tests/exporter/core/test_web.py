@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -352,6 +353,39 @@ def test_the_oldest_silent_connection_makes_room(exporter: Exporter, monkeypatch
         assert healthy(asking)
     finally:
         for connection in (asking, *silent):
+            connection.close()
+        listeners.stop()
+
+
+def test_whoever_has_most_connections_gives_up_one_even_if_it_is_being_served(
+    exporter: Exporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients that ask and do not read the answers lock nobody else out, nor cost him the connection that he has."""
+    monkeypatch.setattr(server_module, "_MAX_CONNECTIONS", 6)
+    monkeypatch.setattr(server_module, "_SLOW_SECONDS", 0.1)
+    listeners = Listeners([("127.0.0.1", 0)], Application(exporter, "x"), threads=2)
+    listeners.start()
+    address = listeners.addresses[0]
+    scraper = socket.create_connection(address, timeout=5)
+    crowd = []
+    try:
+        assert healthy(scraper)
+        for _ in range(5):
+            slow = socket.socket()
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            slow.bind(("127.0.0.2", 0))
+            slow.connect(address)
+            slow.settimeout(0.2)
+            with suppress(TimeoutError):
+                while True:
+                    slow.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+            crowd.append(slow)
+        for _ in range(2):
+            with socket.create_connection(address, timeout=5) as another:
+                assert healthy(another)
+        assert healthy(scraper)
+    finally:
+        for connection in (scraper, *crowd):
             connection.close()
         listeners.stop()
 
