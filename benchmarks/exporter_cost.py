@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -125,7 +126,7 @@ def settings() -> list[Running]:
     peer = find_peer()
     known = subprocess.run([peer, "--help"], capture_output=True, text=True, check=False)
     has = known.stdout + known.stderr
-    theirs = [f"--collector.{name}" for name in THEIRS_SHARED if f"--[no-]collector.{name} " in has]
+    theirs = [f"--collector.{name}" for name in THEIRS_SHARED if re.search(rf"--(\[no-\])?collector\.{name}\s", has)]
     shared = [f"--collector.{name}" for name in OURS_SHARED]
     return [
         Running("ours, same values", [*ours, "--sampler.hertz=0", "--collector.disable-defaults", *shared]),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hwsonde_exporter.privacy import Level, Privacy
 
 _UUID = re.compile(
-    r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{8}([-_])[0-9A-Fa-f]{4}\1[0-9A-Fa-f]{4}\1[0-9A-Fa-f]{4}\1[0-9A-Fa-f]{12}(?![0-9A-Fa-f])"
+    r"(?:(?<![0-9A-Fa-f])|(?<=pod))[0-9A-Fa-f]{8}([-_])[0-9A-Fa-f]{4}\1[0-9A-Fa-f]{4}\1[0-9A-Fa-f]{4}\1[0-9A-Fa-f]{12}(?![0-9A-Fa-f])"
 )
 _HARDWARE_ADDRESS = re.compile(r"(?<![0-9A-Fa-f:])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5,19}(?![0-9A-Fa-f:])")
 # Four groups are the identity of an RDMA device; the eight of its ports are IPv6 addresses. PCI addresses have groups of other lengths.
@@ -28,7 +28,7 @@ _NAMED_AFTER_ADDRESS = re.compile(r"(?<![0-9A-Za-z])(enx|wlx|wwx)([0-9a-f]{12})(
 _WORLD_WIDE = re.compile(
     r"(?<![0-9A-Za-z])(eui\.|naa\.|t10\.|nvme\.|0x(?=[56][0-9a-f]{15}(?![0-9A-Za-z])))([0-9A-Za-z_.-]{12,})"
 )
-_USER = re.compile(r"(?<![0-9A-Za-z])(user-|user@|uid_|uid-|run-u)(\d+)")
+_USER = re.compile(r"((?<![0-9A-Za-z])(?:user-|user@|uid_|uid-|run-u)|/run/user/)(\d+)")
 _MAIL = re.compile(r"[\w.+-]+@(?!\d+\.)[\w-]+(?:\.[\w-]+)+")
 _UNIT_SUFFIXES = (".service", ".slice", ".scope", ".socket", ".mount", ".timer", ".target")
 
@@ -59,7 +59,7 @@ _PSEUDO = frozenset((
     "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl", "hugetlbfs",
     "mqueue", "nsfs", "overlay", "proc", "pstore", "ramfs", "rpc_pipefs", "securityfs", "selinuxfs", "sysfs", "tmpfs", "tracefs",
 ))  # fmt: skip
-_SYSTEM_PLACES = re.compile(r"/((proc|sys|dev|run|boot)(/(?!user/)[A-Za-z0-9._-]+)*)?\Z")
+_SYSTEM_PLACES = re.compile(r"/((proc|sys|dev|run|boot)(/(?!user/)[A-Za-z0-9._-]+)*|run/user/\d+)?\Z")
 _LAYERS = re.compile(r"((?:lower|upper|work)dir)=([^,\s]+)")
 _MOUNT_FILES = frozenset(("mounts", "mountinfo", "mountstats", "fstab"))
 # What of the kernel's command line is kept with its value; of the rest the key is.
@@ -105,13 +105,13 @@ class Anonymiser:
 
     @property
     def originals(self) -> list[str]:
-        """What was replaced and must not occur anywhere, as far as it is long enough to be told from anything else."""
+        """What was replaced and must not occur anywhere, in lower case, as far as it is long enough to be told from anything else."""
         found = []
         for (kind, text), new in self._known.items():
             # Names of processes and parts of mounts are words of programs too; a serial number has digits.
             telling = kind in _TELLING and (kind != "serial" or any(map(str.isdigit, text)))
             if telling and len(text) >= 8 and text != new:
-                found.append(text)
+                found.append(text.lower())
         return found
 
     def summary(self) -> list[str]:
@@ -171,9 +171,9 @@ class Anonymiser:
 
     def _general(self, text: str, *, version: bool) -> str:
         """Everything that has a form by which it is known."""
-        text = _UUID.sub(lambda match: self._replace("uuid", match[0]), text)
+        text = _UUID.sub(self._uuid, text)
         text = _HARDWARE_ADDRESS.sub(lambda match: self._replace("mac", match[0]), text)
-        text = _NAMED_AFTER_ADDRESS.sub(lambda match: match[1] + self._replace("mac", match[2]), text)
+        text = _NAMED_AFTER_ADDRESS.sub(self._named_after_address, text)
         text = _GUID.sub(lambda match: self._replace("address", match[0]), text)
         text = _IPV6.sub(lambda match: self._replace("address", match[0]) if _is_ipv6(match[0]) else match[0], text)
         if not version:
@@ -191,6 +191,14 @@ class Anonymiser:
             text = self._hosts.sub(lambda match: self._replace("host", match[0].lower()), text)
         return text
 
+    def _uuid(self, match: re.Match[str]) -> str:
+        # In the names of control groups it is written with the other separator.
+        return self._replace("uuid", match[0].replace("_", "-")).replace("-", match[1])
+
+    def _named_after_address(self, match: re.Match[str]) -> str:
+        address = ":".join(match[2][place : place + 2] for place in range(0, 12, 2))
+        return match[1] + self._replace("mac", address).replace(":", "")
+
     def _mounts(self, text: str, leaf: str) -> str:
         text = "\n".join(self._mount(line, leaf) for line in text.split("\n"))
         return self._users.sub(lambda match: self._replace("user", match[0]), text) if self._users is not None else text
@@ -202,8 +210,10 @@ class Anonymiser:
         if columns is None:
             return line
         kind, source, places = columns
-        if fields[kind] not in _PSEUDO:
+        # Whoever mounts a pseudo filesystem gives it any name for a source, often its kind.
+        if fields[source] != fields[kind]:
             fields[source] = self._source(fields[source])
+        if fields[kind] not in _PSEUDO:
             fields = [_OPTIONS.sub(self._mount_option, word) for word in fields]
         if not fields[kind].startswith("cgroup"):
             for place in places:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from hwsonde_exporter.cell import Cell
 from hwsonde_exporter.snapshot import STALE_PERIODS
+from hwsonde_exporter.threads import launch
 
 
 class Background:
@@ -32,8 +33,8 @@ class Background:
         self._thread = threading.Thread(target=self._serve, name=f"collector-{cell.name}", daemon=True)
 
     def start(self) -> None:
-        """Begin; returns at once."""
-        self._thread.start()
+        """Begin; returns at once. Raises `hwsonde_exporter.errors.ThreadError`."""
+        launch(self._thread)
 
     def wake(self) -> None:
         """Run now instead of at the next period."""

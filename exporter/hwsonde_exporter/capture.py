@@ -9,6 +9,7 @@ import os
 import platform
 import pwd
 import re
+import shutil
 import socket
 import sys
 import tarfile
@@ -84,10 +85,7 @@ def main(arguments: Sequence[str]) -> int:
     outcome = capture(settings, kinds)
     note = json.dumps(_note(outcome), indent=1, ensure_ascii=False).encode() + b"\n"
     try:
-        if target.name.endswith(_ARCHIVES):
-            write_archive(outcome.tree, note, target)
-        else:
-            write_folder(outcome.tree, note, target)
+        _write(outcome.tree, note, target)
     except OSError as error:
         raise CaptureError(f"{target}: cannot be written: {error.strerror or error}") from error
     sys.stdout.write(summary(outcome, target))
@@ -117,9 +115,15 @@ def capture(settings: Settings, kinds: Mapping[str, type[Collector]]) -> Outcome
     anonymiser = Anonymiser(_host_names(settings.paths), _user_names(settings.paths), os.urandom(32))
     clean, withheld = anonymised(tree, anonymiser)
     _add_mount_points(clean)
-    with TemporaryDirectory() as folder:
-        write_folder(clean, b"", Path(folder) / "host")
-        after = series_of(settings, kinds, _paths_of(Path(folder) / "host"), None)
+    try:
+        with TemporaryDirectory() as folder:
+            write_folder(clean, b"", Path(folder) / "host")
+            after = series_of(settings, kinds, _paths_of(Path(folder) / "host"), None)
+    except OSError as error:
+        where = error.filename or "a temporary directory"
+        raise CaptureError(
+            f"{where}: cannot be written: {error.strerror or error}; TMPDIR names another place"
+        ) from error
     differs = {
         name: (before.get(name, Counter()).total(), after.get(name, Counter()).total())
         for name in sorted({*before, *after})
@@ -168,11 +172,32 @@ def anonymised(tree: Tree, anonymiser: Anonymiser) -> tuple[Tree, list[str]]:
     withheld = []
     for place, content in list(clean.entries.items()):
         data = content.encode() if isinstance(content, str) else content or b""
-        whole = "/".join(place).encode() + b"\n" + data
+        whole = ("/".join(place).encode() + b"\n" + data).lower()
         if any(original in whole for original in originals):
             withheld.append("/".join(place))
             del clean.entries[place]
     return clean, withheld
+
+
+def _write(tree: Tree, note: bytes, target: Path) -> None:
+    """Write the capture, whole or not at all: half of one would be taken for a host that lacks the rest."""
+    if target.name.endswith(_ARCHIVES):
+        archive = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            write_archive(tree, note, archive, target.name)
+            archive.rename(target)
+        finally:
+            archive.unlink(missing_ok=True)
+        return
+    there = target.is_dir()
+    try:
+        write_folder(tree, note, target)
+    except BaseException:
+        for child in target.iterdir() if target.is_dir() else ():
+            shutil.rmtree(child) if child.is_dir() and not child.is_symlink() else child.unlink()
+        if not there:
+            target.rmdir()
+        raise
 
 
 def _add_mount_points(tree: Tree) -> None:
@@ -206,9 +231,12 @@ def write_folder(tree: Tree, note: bytes, target: Path) -> None:
         (target / _NOTE).write_bytes(note)
 
 
-def write_archive(tree: Tree, note: bytes, target: Path) -> None:
-    """Write the tree as a compressed archive with one directory at its top; nothing in it tells who wrote it."""
-    top = target.name
+def write_archive(tree: Tree, note: bytes, target: Path, name: str = "") -> None:
+    """Write the tree as a compressed archive with one directory at its top; nothing in it tells who wrote it.
+
+    ``name`` is the one that the archive will have, if ``target`` is not yet it.
+    """
+    top = name or target.name
     for ending in _ARCHIVES:
         top = top.removesuffix(ending)
     with tarfile.open(target, "x:gz", compresslevel=6) as archive:

@@ -117,13 +117,13 @@ class Cell:
         with self._lock:
             self._next_probe = float("-inf")
 
-    def block(self, asked: float) -> Block | None:
-        """The values that may be published for a scrape that asked at monotonic time ``asked``."""
+    def snapshot(self, asked: float) -> Snapshot | None:
+        """The values that may be published for a scrape that asked at monotonic time ``asked``, with their time."""
         with self._lock:
             snapshot = self._snapshot
             if snapshot is None or not self._state.available or not snapshot.fresh(asked, self.period):
                 return None
-            return snapshot.block
+            return snapshot
 
     def state(self) -> State:
         """Everything that is known now."""
@@ -131,7 +131,14 @@ class Cell:
             hanging = None
             if self._given_up and self._job is not None and self._job.started is not None:
                 hanging = self._clocks.monotonic() - self._job.started
-            return replace(self._state, hanging=hanging, errors=dict(self._errors), dropped=dict(self._dropped))
+            collector = self._collector
+            return replace(
+                self._state,
+                hanging=hanging,
+                errors=dict(self._errors),
+                dropped=dict(self._dropped),
+                rejected=collector.host.rejections.count if collector is not None else 0,
+            )
 
     def check(self) -> None:
         """Give the present run up if it has used up its time."""

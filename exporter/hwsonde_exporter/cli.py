@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import cast
 
-from hwsonde_exporter import logs
+from hwsonde_exporter import logs, streams
 from hwsonde_exporter.config import Command, load_with
 from hwsonde_exporter.errors import ExporterError
 from hwsonde_exporter.registry import load_collectors
@@ -20,6 +19,7 @@ _MODULES = {
     "capture": "hwsonde_exporter.capture",
     "check": "hwsonde_exporter.check",
 }
+_INTERRUPTED = 130  # as a shell has it: 128 and the number of the signal
 _SERVE = Command(
     epilog="""commands, each with --help:
   hwsonde-exporter           serve until a signal comes
@@ -33,18 +33,37 @@ _ONCE = Command("once", "Prints one exposition on standard output and ends.")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; gives the exit status: 0, or 2 after one line on standard error. Commands have others of their own."""
+    streams.open_all()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        if arguments and arguments[0] in _MODULES:
-            return cast("int", import_module(_MODULES[arguments[0]]).main(arguments[1:]))
-        return _run(arguments)
+        status = _command(arguments)
+        sys.stdout.flush()
     except ExporterError as error:
-        sys.stderr.write(f"hwsonde-exporter: {error}\n")
-        return 2
+        return _fail(str(error))
     except BrokenPipeError:
-        # Whoever read standard output has seen enough; the interpreter must not try to flush it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read standard output has seen enough.
+        streams.drop(sys.stdout)
         return 0
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except MemoryError:
+        return _fail("there is not enough memory; raise MemoryMax= or `ulimit -v`")
+    except OSError as error:
+        streams.drop(sys.stdout)
+        where = error.filename if error.filename is not None else "standard output or a file"
+        return _fail(f"{where}: {error.strerror or error}")
+    return status
+
+
+def _command(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] in _MODULES:
+        return cast("int", import_module(_MODULES[arguments[0]]).main(arguments[1:]))
+    return _run(arguments)
+
+
+def _fail(text: str) -> int:
+    streams.tell(sys.stderr, f"hwsonde-exporter: {text}\n")
+    return 2
 
 
 def _run(arguments: Sequence[str]) -> int:

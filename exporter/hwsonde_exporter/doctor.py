@@ -32,7 +32,6 @@ _DESCRIPTORS = 1024
 # From linux/capability.h; those that collectors ask for.
 _CAPABILITIES = {
     2: "CAP_DAC_READ_SEARCH",
-    12: "CAP_NET_ADMIN",
     19: "CAP_SYS_PTRACE",
     21: "CAP_SYS_ADMIN",
     38: "CAP_PERFMON",

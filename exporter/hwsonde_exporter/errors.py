@@ -5,6 +5,7 @@ Tree::
     ExporterError               one line, meant for the operator; the program ends with status 2
     |-- ConfigError             a flag or a configuration file is wrong (file, line, key, what is allowed)
     |-- ListenError             the address cannot be bound (taken, or not ours)
+    |-- ThreadError             the system gives this program no more threads
     CollectorError              a collector could not do its work this time; never ends the program
     |-- Unavailable             it cannot work on this host, with one of the reasons below
     |-- ReadError               a kernel file vanished, could not be read or holds what its parser does not understand
@@ -35,6 +36,10 @@ class ConfigError(ExporterError):
 
 class ListenError(ExporterError):
     """The listen address cannot be bound."""
+
+
+class ThreadError(ExporterError):
+    """The system gives this program no more threads."""
 
 
 class CollectorError(Exception):

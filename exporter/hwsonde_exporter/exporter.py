@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
 from hwsonde_exporter.cell import Clocks
 from hwsonde_exporter.collectors.network_probe import NetworkProbeCollector
+from hwsonde_exporter.errors import ThreadError
 from hwsonde_exporter.exposition import Block, Shape, block_of
 from hwsonde_exporter.host import Host, Ignored, Paths, RemoteGroup
 from hwsonde_exporter.mesh.service import Mesh, MeshSettings
 from hwsonde_exporter.nvml.client import Client, NvmlSettings
+from hwsonde_exporter.privacy import Level
 from hwsonde_exporter.registry import Collector, FastSource
 from hwsonde_exporter.runner import Runner, RunnerSettings
 from hwsonde_exporter.sampler import Sampler
 from hwsonde_exporter.selection import Selection
 from hwsonde_exporter.self_metrics import NAME, ScrapeCounts, own_samples, read_process
+from hwsonde_exporter.snapshot import Snapshot
 from hwsonde_exporter.state import State
 from hwsonde_exporter.workload_options import WorkloadOptions
 
@@ -104,6 +107,11 @@ class Exporter:
         """The names that a scrape gets if it does not say."""
         return self._runner.enabled | {NAME}
 
+    @property
+    def strict(self) -> bool:
+        """Whether nothing may be shown that tells who or where this host is."""
+        return self._settings.runner.privacy.level is Level.STRICT
+
     def start(self) -> None:
         """Start sampling and the background collectors; returns when the first readings are in or have timed out."""
         self._mesh.configure(_mesh(self._settings))
@@ -125,12 +133,16 @@ class Exporter:
         self._runner.settle(timeout)
 
     def configure(self, settings: ExporterSettings) -> None:
-        """Take over new settings and probe every collector again."""
+        """Take over new settings and probe every collector again; raises `ThreadError`."""
         if settings != self._settings:
-            self._settings = settings
-            self._mesh.configure(_mesh(settings))
-            self._nvml.configure(settings.nvml)
-            self._runner.configure(settings.runner)
+            before, self._settings = self._settings, settings
+            try:
+                self._mesh.configure(_mesh(settings))
+                self._nvml.configure(settings.nvml)
+                self._runner.configure(settings.runner)
+            except ThreadError:
+                self._settings = before  # so that the same settings are taken over as a whole when they come again
+                raise
             rules = settings.runner.selection, settings.runner.privacy
             self._sampler.configure(self._fast_sources(settings), settings.hertz, *rules)
         self._runner.probe_again()
@@ -146,13 +158,14 @@ class Exporter:
             Seconds to wait for collectors; None means as configured.
         """
         began = self._clocks.monotonic()
-        blocks = self._runner.collect(names, timeout)
+        snapshots = self._runner.snapshots(names, timeout)
+        blocks = {name: snapshot.block for name, snapshot in snapshots.items()}
         moments = self._sampler.blocks(names)
         answer = [
             block for name in sorted({*blocks, *moments}) for block in (blocks.get(name), moments.get(name)) if block
         ]
         if names is None or NAME in names:
-            answer.append(self._own_block())
+            answer.append(self._own_block(snapshots))
         with self._lock:
             self._answered += 1
             self._seconds += self._clocks.monotonic() - began
@@ -167,13 +180,13 @@ class Exporter:
         """State of every collector, in order of name."""
         return self._runner.states()
 
-    def _own_block(self) -> Block:
+    def _own_block(self, published: Mapping[str, Snapshot]) -> Block:
         with self._lock:
             scrapes = ScrapeCounts(
                 self._answered, self._refused, self._seconds, self._runner.incomplete, self.turned_away()
             )
         samples = own_samples(
-            self._runner.states(),
+            [_published(state, published.get(state.name)) for state in self._runner.states()],
             scrapes,
             self._sampler.counts() if self._settings.hertz > 0 else None,
             read_process(self._started),
@@ -209,3 +222,10 @@ class Exporter:
 
 def _mesh(settings: ExporterSettings) -> MeshSettings:
     return settings.mesh if NetworkProbeCollector.name in settings.runner.enabled else MeshSettings()
+
+
+def _published(state: State, snapshot: Snapshot | None) -> State:
+    """The state with the time of the values in this answer: a run may have ended since they were taken."""
+    if snapshot is None or snapshot.wall == state.last_success:
+        return state
+    return replace(state, last_success=snapshot.wall)

@@ -164,9 +164,25 @@ def _close(slot: _Slot) -> None:
         slot.descriptor = None
 
 
+class Rejections:
+    """Counts readings that cannot be true, such as the patterns of bits with which devices say "not known"."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lock = threading.Lock()
+
+    def add(self, number: int = 1) -> None:
+        """Count readings that were left out."""
+        if number:
+            with self._lock:
+                self.count += number
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """What a collector is given: the paths, the reader that keeps files open, and what to leave out.
+
+    ``rejections`` is where it counts readings that it does not believe.
 
     ``remote_groups`` gives the present names for addresses of other hosts. ``textfiles`` is the directory in which other
     programs leave metrics, if there is one. ``mesh`` gives what the mesh probe has found, or None where it has nothing to do;
@@ -182,3 +198,4 @@ class Host:
     mesh: Callable[[], Sequence[Sample] | None] | None = None
     workloads: Callable[[], WorkloadOptions] = WorkloadOptions
     nvml: Client | None = None
+    rejections: Rejections = field(default_factory=Rejections, compare=False)

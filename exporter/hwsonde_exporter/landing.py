@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from html import escape
 
 from hwsonde_exporter import __version__
+from hwsonde_exporter.errors import Reason
 from hwsonde_exporter.state import State
 
 _STYLE = (
@@ -30,10 +31,11 @@ def landing_page(states: Iterable[State], host: str) -> str:
     states
         State of every collector.
     host
-        Name of this host, for the title.
+        Name of this host, for the title; empty where it is not to be shown.
     """
-    rows = "\n".join(map(_row, states))
-    title = f"hwsonde exporter on {escape(host)}"
+    known = list(states)
+    rows = "\n".join(map(_row, known))
+    title = f"hwsonde exporter on {escape(host)}" if host else "hwsonde exporter"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -41,8 +43,24 @@ def landing_page(states: Iterable[State], host: str) -> str:
         f'<p>Version {escape(__version__)}. <a href="/metrics">Metrics</a> (one collector: '
         '<a href="/metrics?collect[]=cpu">/metrics?collect[]=cpu</a>), '
         '<a href="/-/healthy">healthy</a>, <a href="/-/ready">ready</a>.</p>\n'
+        f"<p>{_summary(known)} <code>hwsonde-exporter doctor</code> on the host says the same in a terminal, with what to change.</p>\n"
         f"<table><thead>{_COLUMNS}</thead>\n<tbody>\n{rows}\n</tbody></table></body></html>\n"
     )
+
+
+def _summary(states: list[State]) -> str:
+    kinds = [_condition(state)[0] for state in states]
+    failing = kinds.count("failing")
+    parts = [f"{kinds.count('ok')} of {len(states)} collectors work"]
+    if failing:
+        parts.append(f'<span class="failing">{failing} fail{"s" if failing == 1 else ""}</span>')
+    off = sum(state.reason == Reason.DISABLED for state in states)
+    absent = sum(not state.available for state in states) - off
+    if absent:
+        parts.append(f"{absent} cannot work here")
+    if off:
+        parts.append(f"{off} switched off")
+    return f"{', '.join(parts)}."
 
 
 def _row(state: State) -> str:

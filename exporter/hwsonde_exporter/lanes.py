@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+
+from hwsonde_exporter.errors import ThreadError
+from hwsonde_exporter.threads import spawn
+
+_LOG = logging.getLogger(__name__)
 
 
 class Job:
@@ -52,7 +58,7 @@ class Lane:
         self._condition = threading.Condition()
         self._generation = 0
         self._current: Job | None = None
-        self._threads = 0
+        self._served = self._short = False
         self._closed = False
 
     def submit(self, jobs: list[Job]) -> None:
@@ -61,19 +67,19 @@ class Lane:
             if self._closed:
                 return
             self._waiting.extend(jobs)
-            if self._threads == 0:
-                self._start()
+            self._serve_somehow()
             self._condition.notify()
 
     def relieve(self, patience: float) -> None:
         """Let a fresh thread take over what waits, if the present job has run for ``patience`` seconds or more."""
         with self._condition:
             job = self._current
-            if job is None or job.started is None or self._closed:
+            if self._closed:
                 return
-            if self._clock() - job.started >= patience:
+            if job is None or job.started is None:
+                self._serve_somehow()
+            elif self._clock() - job.started >= patience and self._start():
                 self._current = None
-                self._start()
 
     def close(self) -> None:
         """Take no more jobs; threads end when their present job returns."""
@@ -82,12 +88,22 @@ class Lane:
             self._waiting.clear()
             self._condition.notify_all()
 
-    def _start(self) -> None:
+    def _serve_somehow(self) -> None:
+        if self._waiting and not self._served:
+            self._start()
+
+    def _start(self) -> bool:
+        """Put a fresh thread in the place of the present one; False if there is none to be had, and then nothing changes."""
+        try:
+            spawn(f"lane-{self._generation + 1}", self._serve, self._generation + 1)
+        except ThreadError as error:
+            if not self._short:
+                _LOG.error("%s; tried again with each scrape", error)
+            self._short = True
+            return False
         self._generation += 1
-        self._threads = 1
-        threading.Thread(
-            target=self._serve, args=(self._generation,), name=f"lane-{self._generation}", daemon=True
-        ).start()
+        self._served, self._short = True, False
+        return True
 
     def _serve(self, generation: int) -> None:
         while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 from hwsonde_exporter import logs
 from hwsonde_exporter.host import IGNORED_DEVICES, IGNORED_MOUNTS, RemoteGroup
 from hwsonde_exporter.mesh.sender import Peer
+from hwsonde_exporter.patterns import compiled
 from hwsonde_exporter.privacy import Level
 from hwsonde_exporter.registry import Collector
 from hwsonde_exporter.workload_options import WorkloadOptions
@@ -62,6 +63,7 @@ def options(kinds: Mapping[str, type[Collector]]) -> dict[str, Option]:
     kinds
         Collector classes by name; each makes a switch.
     """
+    metric_pattern = _metric_pattern(kinds)
     table = [
         Option(
             "web.listen-address",
@@ -115,13 +117,13 @@ def options(kinds: Mapping[str, type[Collector]]) -> dict[str, Option]:
         ),
         Option(
             "metrics.allow",
-            _pattern,
+            metric_pattern,
             None,
             "publish only these metrics: a regular expression of the whole name, without _sum, _count or _bucket (default all)",
         ),
         Option(
             "metrics.deny",
-            _pattern,
+            metric_pattern,
             None,
             "do not publish these metrics: a regular expression of the whole name, without _sum, _count or _bucket (default none)",
         ),
@@ -378,13 +380,19 @@ def _rate(text: str) -> float:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    allowed = 'a regular expression of whole names, such as "veth.*|tap[0-9]+"; "(?!)" leaves nothing out'
-    if not text:
-        raise ValueError(allowed)
+    return _compiled(text, 'a regular expression of whole names, such as "veth.*|tap[0-9]+"; "(?!)" leaves nothing out')
+
+
+def _metric_pattern(kinds: Mapping[str, type[Collector]]) -> Callable[[str], re.Pattern[str]]:
+    names = [metric.name for kind in kinds.values() for metric in kind.metrics]
+    return lambda text: _compiled(text, 'a regular expression of whole names, such as "hwsonde_(cpu|memory)_.*"', names)
+
+
+def _compiled(text: str, allowed: str, names: Iterable[str] = ()) -> re.Pattern[str]:
     try:
-        return re.compile(text)
-    except (re.error, OverflowError, RecursionError):
-        raise ValueError(allowed) from None
+        return compiled(text, names)
+    except ValueError as error:
+        raise ValueError(f"{allowed}; {error}" if str(error) else allowed) from None
 
 
 def _folder(text: str) -> Path:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 # 2**64 - 1 has 20 digits; a longer run of digits is no kernel counter.
 _MAX_DIGITS = 20
+_BITS = 64
 _MAX_CPU = 1 << 16
 _MAX_LABEL = 128
 # Limits and counters that a driver leaves at "all bits set" say "not known" or "no limit".
@@ -26,7 +27,9 @@ def lines(data: bytes) -> list[bytes]:
 def number(token: bytes) -> int | None:
     """Value of an unsigned decimal number, or None for anything else (a sign, a fraction, more than 64 bits hold)."""
     if token.isdigit() and len(token) <= _MAX_DIGITS:
-        return int(token)
+        value = int(token)
+        if value >> _BITS == 0:
+            return value
     return None
 
 

@@ -42,8 +42,8 @@ _REPLACED = frozenset((
     "hostname", "pod", "namespace", "container", "uuid", "mig_uuid", "guid", "wwn", "peer", "target", "address", "remote_address", "server",
     "rack", "export", "mac",
 ))  # fmt: skip
-_PLACES = frozenset(("mountpoint", "path"))
-_UNITS = frozenset(("workload", "name", "cgroup"))
+_PLACES = frozenset(("mountpoint", "path", "file", "filesystem", "pool"))
+_UNITS = frozenset(("workload", "cgroup"))
 # Peers are summed up by their kind of address, or by groups that the configuration names.
 _KINDS_OF_PEERS = frozenset(("private", "public", "other", ""))
 
@@ -58,7 +58,10 @@ _DEVICE = re.compile(
 )
 # What stands in a device's place for filesystems without one.
 _NO_DEVICE = re.compile(r"(tmpfs|overlay|none|udev|devtmpfs|rootfs|shm|systemd-1|efivarfs)?")
-_OWNER = re.compile(r"(user[-@]|uid_|session-)(\w+)")
+# Whose a unit is: users' slices and services, and the instance of a template.
+_OWNER = re.compile(r"(user[-@]|uid_|session-|jupyter-|(?<=\w)@)([^./@]+)")
+_FREE_NAMES = frozenset(("cgroup", "lxc", "machined"))  # managers whose workloads people name as they like
+_PLAIN_NAME = re.compile(r".+\.(service|scope|slice|socket|mount|timer)|job_\d+|[0-9a-f]{8,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +90,11 @@ class Privacy:
         if not any(plans.values()):
             return labels
         hidden = [self._hide(plans[metric], values) for metric, values in zip(metrics, labels, strict=True)]
-        seen: dict[tuple[str, Labels], Labels] = {}
+        meant: dict[tuple[str, Labels], set[Labels]] = {}
+        for metric, values, shown in zip(metrics, labels, hidden, strict=True):
+            meant.setdefault((metric.name, shown), set()).add(values)
         for place, (metric, values) in enumerate(zip(metrics, labels, strict=True)):
-            first = seen.setdefault((metric.name, hidden[place]), values)
-            if first != values:
+            if len(meant[metric.name, hidden[place]]) > 1:
                 hidden[place] = self._hide(dict.fromkeys(plans[metric], self.pseudonym), values)
         return hidden
 
@@ -115,9 +119,13 @@ class Privacy:
     def unit(self, text: str) -> str:
         """Name of a control group or unit, without the number or name of the user whose it is."""
         head, colon, rest = text.partition(":")
-        if colon and head == "cgroup":
+        if colon and head in _FREE_NAMES:
             return f"{head}:{self.pseudonym(rest)}"
         return _OWNER.sub(lambda match: f"{match[1]}{self.pseudonym(match[2])}", text)
+
+    def name(self, text: str) -> str:
+        """Name of a workload: as of a unit where a program gave it, a pseudonym where a person did."""
+        return self.unit(text) if _PLAIN_NAME.fullmatch(text) else self.pseudonym(text)
 
     def _hide(self, plan: Mapping[int, Callable[[str], str]], values: Labels) -> Labels:
         if not plan:
@@ -140,6 +148,8 @@ class Privacy:
                 plan[place] = self.place
             elif label in _UNITS:
                 plan[place] = self.unit
+            elif label == "name":
+                plan[place] = self.name
             elif label == "remote":
                 plan[place] = self._peer
             elif label == "device" and "mountpoint" in metric.labels:

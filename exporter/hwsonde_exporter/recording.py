@@ -248,7 +248,13 @@ class Builder:
             return None
         if place[0] == "proc" and len(place) > 2 and place[1].isdigit() and there[0] != "proc":
             return None  # what a process works with is its own affair
-        self._put(place, os.path.relpath("/".join(there), "/".join(place[:-1])))
+        # The words of a relative target tell something: the last one is a driver's or a device's name.
+        kept = (
+            target
+            if place[0] == there[0] and not target.startswith("/")
+            else "../" * (len(place) - 1) + "/".join(there)
+        )
+        self._put(place, kept)
         try:
             if Path(self._real(there)).is_dir():
                 self.tree.directory(there)

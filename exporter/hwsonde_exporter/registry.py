@@ -14,12 +14,15 @@ class Collector(Protocol):
     """A table of metrics and a function from the host's files to samples.
 
     ``probe`` and ``collect`` may raise `hwsonde_exporter.errors.CollectorError`; anything else that they raise is caught
-    and counted by the runner too, but is a defect. A collector never sleeps, starts no thread and keeps no clock. The one
-    exception is `hwsonde_exporter.collectors._asking`: a call on a filesystem whose server is gone or on a disk that does not
-    answer hangs for ever, so those that make such calls ask through it, in a thread each, and wait until a deadline.
+    and counted by the runner too, but is a defect. A collector never sleeps, starts no thread and keeps no clock, but for three
+    helpers: `hwsonde_exporter.collectors._asking`, since a call on a filesystem whose server is gone or on a disk that does not
+    answer hangs for ever, so that those who make such calls do it in a thread each, and wait until a deadline; ``_netns``, whose
+    thread enters the host's network namespace, opens a socket there and ends; and ``_ipmitool``, which runs a program.
 
     Attributes
     ----------
+    host
+        What it was made with. It counts there readings of devices that it does not believe (`Host.rejections`).
     name
         Name on flags, in ``collect[]`` and in the exporter's own metrics.
     help
@@ -37,6 +40,7 @@ class Collector(Protocol):
     metrics: ClassVar[tuple[Metric, ...]]
     period: ClassVar[float | None]
     enabled: ClassVar[bool]
+    host: Host
 
     def __init__(self, host: Host) -> None: ...
 

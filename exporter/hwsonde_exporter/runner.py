@@ -15,6 +15,7 @@ from hwsonde_exporter.lanes import Job, Lane
 from hwsonde_exporter.privacy import SHOW, Privacy
 from hwsonde_exporter.registry import Collector
 from hwsonde_exporter.selection import EVERYTHING, Selection
+from hwsonde_exporter.snapshot import Snapshot
 from hwsonde_exporter.state import State
 
 # A collector that keeps the others waiting for so long is left to its thread, and a fresh one goes on with the rest.
@@ -112,9 +113,10 @@ class Runner:
                 cell.guard.privacy = settings.privacy
                 cells[name] = cell
                 if kind.period is not None and name not in self._background:
-                    self._background[name] = Background(cell, kind.period, self._clocks.monotonic)
+                    background = Background(cell, kind.period, self._clocks.monotonic)
                     if self._started:
-                        self._background[name].start()
+                        background.start()
+                    self._background[name] = background
             for name in [name for name in self._background if name not in cells]:
                 self._background.pop(name).stop()
             self._cells = cells
@@ -122,9 +124,9 @@ class Runner:
     def start(self) -> None:
         """Start the background collectors, and probe and read the others once."""
         with self._lock:
-            self._started = True
             for background in self._background.values():
                 background.start()
+            self._started = True
         self.collect()
 
     def settle(self, timeout: float) -> None:
@@ -147,7 +149,11 @@ class Runner:
             background.wake()
 
     def collect(self, names: Collection[str] | None = None, timeout: float | None = None) -> dict[str, Block]:
-        """Values of the enabled collectors, by name; those that have none now are left out.
+        """Values of the enabled collectors, by name; see `snapshots`."""
+        return {name: snapshot.block for name, snapshot in self.snapshots(names, timeout).items()}
+
+    def snapshots(self, names: Collection[str] | None = None, timeout: float | None = None) -> dict[str, Snapshot]:
+        """Values of the enabled collectors and when they were read, by name; those that have none now are left out.
 
         Reads those without a period, sharing a reading that is under way or 100 ms old. A collector that does not
         answer in time is left out, and not asked again until it has answered.
@@ -168,8 +174,8 @@ class Runner:
         for cell in cells:
             if cell.period is not None:
                 cell.check()
-        found = ((cell.name, cell.block(asked)) for cell in cells)
-        return {name: block for name, block in found if block is not None}
+        found = ((cell.name, cell.snapshot(asked)) for cell in cells)
+        return {name: snapshot for name, snapshot in found if snapshot is not None}
 
     def usable(self, name: str) -> bool:
         """Whether a collector runs and can work here, as far as its probe knows."""

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from math import isfinite
 from time import sleep as _sleep
 
+from hwsonde_exporter.errors import ThreadError
 from hwsonde_exporter.exposition import Block, Shape, block_of
+from hwsonde_exporter.histogram import deviation_metric
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.moments import Moments
 from hwsonde_exporter.privacy import SHOW, Privacy
 from hwsonde_exporter.registry import FastSource, Quantity
 from hwsonde_exporter.selection import EVERYTHING, Selection
+from hwsonde_exporter.threads import spawn
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,12 +41,7 @@ def derived_metrics(quantity: Quantity) -> tuple[Metric, ...]:
     common = {"labels": summary.labels, "subsystem": summary.subsystem, "source": summary.source}
     return (
         summary,
-        Metric(
-            f"{summary.name}_squared_deviation_total",
-            Kind.COUNTER,
-            f"{described}: sum of (value - {quantity.reference!r})^2 over the observations.",
-            **common,  # type: ignore[arg-type]
-        ),
+        deviation_metric(summary, quantity.reference),
         Metric(
             f"{summary.name}_minimum",
             Kind.GAUGE,
@@ -244,7 +242,7 @@ class Sampler:
         self._sources: dict[str, _Source] = {}
         self._period = 0.0
         self._generation = 0
-        self._running = False
+        self._running = self._short = False
         self._busy: tuple[_Source, float] | None = None
         self._ticks = self._late = self._refused = 0
         self.configure(kinds, hertz, selection, privacy)
@@ -340,8 +338,14 @@ class Sampler:
         self._generation += 1
         self._busy = None
         if self._period > 0 and self._sources:
-            arguments = (self._generation, self._period)
-            threading.Thread(target=self._serve, args=arguments, name="sampler", daemon=True).start()
+            try:
+                spawn("sampler", self._serve, self._generation, self._period)
+            except ThreadError as error:
+                if not self._short:
+                    _LOG.error("sampler: %s; tried again with each scrape", error)
+                self._short = True
+            else:
+                self._short = False
 
     def _serve(self, generation: int, period: float) -> None:
         due = self._clock() + period
@@ -372,6 +376,8 @@ class Sampler:
     def _relieve(self, now: float) -> None:
         """Go on without a source that hangs: a fresh thread passes it over until it returns."""
         with self._lock:
+            if self._running and self._short:
+                self._launch()
             if not self._running or self._busy is None or now - self._busy[1] < _HANG_SECONDS:
                 return
             source = self._busy[0]

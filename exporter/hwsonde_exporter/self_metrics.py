@@ -76,6 +76,13 @@ DROPPED = _metric(
     ("collector", "reason"),
     source="runner",
 )
+REJECTED = _metric(
+    "rejected_readings_total",
+    Kind.COUNTER,
+    "Readings of devices that are left out because they cannot be true; absent before the first.",
+    ("collector",),
+    source="the collector's ranges",
+)
 SCRAPES = _metric("scrapes_total", Kind.COUNTER, "Scrapes that were answered with metrics.", source="server")
 REFUSED = _metric(
     "scrapes_refused_total", Kind.COUNTER, "Scrapes refused because too many were under way.", source="server"
@@ -156,8 +163,8 @@ START = _metric(
 )
 
 METRICS = (
-    BUILD_INFO, AVAILABLE, SUCCESS, DURATION, LAST_SUCCESS, ERRORS, SERIES, DROPPED, SCRAPES, REFUSED, INCOMPLETE, REQUESTS_REFUSED, SCRAPE_DURATION,
-    RELOAD,
+    BUILD_INFO, AVAILABLE, SUCCESS, DURATION, LAST_SUCCESS, ERRORS, SERIES, DROPPED, REJECTED, SCRAPES, REFUSED, INCOMPLETE, REQUESTS_REFUSED,
+    SCRAPE_DURATION, RELOAD,
     TICKS, LATE, SAMPLER_REFUSED, SAMPLER_ERRORS, RESIDENT, CPU, DESCRIPTORS, START,
 )  # fmt: skip
 
@@ -250,4 +257,6 @@ def _of_collector(state: State) -> list[Sample]:
         samples.append(Sample(LAST_SUCCESS, name, state.last_success))
     samples += [Sample(ERRORS, (state.name, reason), count) for reason, count in state.errors.items()]
     samples += [Sample(DROPPED, (state.name, reason), count) for reason, count in state.dropped.items()]
+    if state.rejected:
+        samples.append(Sample(REJECTED, name, state.rejected))
     return samples

@@ -13,17 +13,20 @@ import socket
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from cheroot import wsgi
 from cheroot.makefile import MakeFile
-from cheroot.server import HTTPConnection
+from cheroot.server import HTTPConnection, HTTPRequest
 
 from hwsonde_exporter.errors import ListenError
+from hwsonde_exporter.listening import Listening, bounded_connections
 from hwsonde_exporter.protection import Keeper, Protection
 from hwsonde_exporter.refusals import Refusals
+from hwsonde_exporter.threads import launch
 from hwsonde_exporter.tls import peer_names
 from hwsonde_exporter.workers import Workers
 
@@ -31,6 +34,8 @@ _LOG = logging.getLogger(__name__)
 
 _IDLE_SECONDS = 75
 _REQUEST_SECONDS = 15.0
+_PARTING_SECONDS = 1.0
+_SLOW_SECONDS = 1.0  # an answer that takes longer than this may be cut off where there are too many connections
 _MAX_HEADER_BYTES = 16 << 10
 _MAX_BODY_BYTES = 64 << 10
 _MAX_CONNECTIONS = 256
@@ -39,19 +44,30 @@ _HANDSHAKE = b"\x16"  # the first byte of a TLS connection
 _NO_TLS = b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\n\r\nthis port speaks HTTPS only\n"
 
 
+class _Request(HTTPRequest):
+    """A request that tells its connection when it is complete."""
+
+    def respond(self) -> None:
+        """Answer it."""
+        self.conn.complete = True
+        super().respond()
+
+
 class _Connection(HTTPConnection):
     """A connection that notes since when it has been open and how long its present request has taken.
 
-    ``awaited``: it was accepted; ``served``: a worker has had it; ``answered``: it has had an answer; ``given_up``: it had to make
-    room; ``secured``: TLS is agreed on, or not asked for.
+    ``awaited``: it was accepted; ``served``: a worker has had it; ``complete``: it has sent a whole request; ``given_up``: it had
+    to make room; ``secured``: TLS is agreed on, or not asked for.
     """
 
+    RequestHandlerClass = _Request
     # A whole record of TLS goes into the buffer, so that nothing stays behind in it where no selector sees it.
     rbufsize = 32 << 10
     server: _Server
     accepted = 0.0
     began: float | None = None
-    awaited = served = answered = given_up = secured = False
+    waiting_since = 0.0
+    awaited = served = complete = given_up = secured = False
 
     def communicate(self) -> bool:
         """Serve one request; gives whether the connection stays open."""
@@ -61,12 +77,22 @@ class _Connection(HTTPConnection):
             if not self.secured:
                 self.secured = True
                 if not self._secure(self.server.keeper.refresh()):
+                    self._part()
                     return False
-            stays = bool(super().communicate())  # type: ignore[no-untyped-call]
-            self.answered = True
-            return stays
+            return bool(super().communicate())  # type: ignore[no-untyped-call]
         finally:
+            self.waiting_since = time.monotonic()
             self.began = None
+
+    def _part(self) -> None:
+        """Let the client hear why before the connection goes: closed with something unread, it would be reset at once."""
+        ending = time.monotonic() + _PARTING_SECONDS
+        with suppress(OSError):
+            # Past the SSL socket, which may have no session to speak of.
+            socket.socket.shutdown(self.socket, socket.SHUT_WR)
+            self.socket.settimeout(_PARTING_SECONDS)
+            while time.monotonic() < ending and socket.socket.recv(self.socket, 1 << 16):
+                pass
 
     def cut(self) -> None:
         """End it from another thread; whoever reads or writes sees the end."""
@@ -141,7 +167,8 @@ class _Server(wsgi.Server):
             shutdown_timeout=1,
             request_queue_size=_BACKLOG,
         )
-        self.requests = Workers(self, threads, max(threads, _MAX_CONNECTIONS))
+        self.most = bounded_connections(_MAX_CONNECTIONS)
+        self.requests = Workers(self, threads, max(threads, self.most))
         self.keeper, self.refusals = guards
         self.open: set[_Connection] = set()
         self.bind_failure: OSError | None = None
@@ -154,21 +181,22 @@ class _Server(wsgi.Server):
         return self._thread.is_alive()
 
     def launch(self) -> None:
-        """Serve on a thread of its own; returns at once."""
-        self._thread.start()
+        """Serve on a thread of its own; returns at once. Raises `hwsonde_exporter.errors.ThreadError`."""
+        launch(self._thread)
 
     def bind(self, family: int, type: int, proto: int = 0) -> object:  # noqa: A002  (cheroot's name)
         """Bind, or take the socket that was given; keeps the error that cheroot makes a text of."""
         if self._given is not None:
-            self.socket = self._given
             self.bind_addr = self._given.getsockname()[:2]
             self._given.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return self._given
+            self.socket = Listening(self._given, self._make_room)
+            return self.socket
         try:
-            return super().bind(family, type, proto)
+            self.socket = Listening(super().bind(family, type, proto), self._make_room)
         except OSError as error:
             self.bind_failure = error
             raise
+        return self.socket
 
     def process_conn(self, conn: _Connection) -> None:
         """Give a connection to a worker once there is something to read; a silent one would hold the worker up."""
@@ -179,8 +207,8 @@ class _Server(wsgi.Server):
             super().process_conn(conn)
             return
         conn.awaited = True
-        conn.accepted = time.monotonic()
-        if len(self.open) >= _MAX_CONNECTIONS and not self._make_room():
+        conn.accepted = conn.waiting_since = time.monotonic()
+        if len(self.open) >= self.most and not self._make_room():
             conn.close()
             return
         # A request that never ends is cut off by `reap`; this keeps a worker from waiting longer than that in one read.
@@ -189,11 +217,29 @@ class _Server(wsgi.Server):
         self.put_conn(conn)
 
     def _make_room(self) -> bool:
-        """Give up the oldest connection that has never had an answer; False if all have."""
-        unanswered = [connection for connection in list(self.open) if not connection.answered]
-        if not unanswered:
+        """Give up a connection of whoever has most of them; False if all are being served and none for long.
+
+        Of these, the oldest that has never sent a whole request goes first, then the one idle for longest, then the one that
+        takes longest to read its answers. A scraper whose idle connection goes opens another; nobody can lock others out by
+        keeping connections.
+        """
+        now = time.monotonic()
+        connections = list(self.open)
+        crowds = Counter(str(connection.remote_addr) for connection in connections)
+
+        def order(connection: _Connection) -> tuple[int, int, float]:
+            began = connection.began
+            stage = 0 if not connection.complete else 1 if began is None else 2
+            return -crowds[str(connection.remote_addr)], stage, connection.waiting_since if began is None else began
+
+        candidates = [
+            connection
+            for connection in connections
+            if not connection.complete or (began := connection.began) is None or now - began > _SLOW_SECONDS
+        ]
+        if not candidates:
             return False
-        oldest = min(unanswered, key=lambda connection: connection.accepted)
+        oldest = min(candidates, key=order)
         oldest.given_up = True
         self.open.discard(oldest)
         # Its end wakes the selector, which hands it over to be closed: closed here, its number would stay registered there.

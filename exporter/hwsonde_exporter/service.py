@@ -5,25 +5,26 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import queue
 import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from hwsonde_exporter import __version__, logs
 from hwsonde_exporter.cell import Clocks
 from hwsonde_exporter.config import Settings
-from hwsonde_exporter.errors import ConfigError
+from hwsonde_exporter.errors import ConfigError, ListenError, ThreadError
 from hwsonde_exporter.exporter import Exporter
 from hwsonde_exporter.exposition import render
 from hwsonde_exporter.mesh.service import MeshSettings
 from hwsonde_exporter.registry import Collector
+from hwsonde_exporter.signals import Ended, Signals
 from hwsonde_exporter.systemd import Inherited, Notifier, inherited_sockets
+from hwsonde_exporter.threads import launch
 
 if TYPE_CHECKING:
     from hwsonde_exporter.protection import Keeper
@@ -69,16 +70,55 @@ def serve(settings: Settings, kinds: Mapping[str, type[Collector]], reload: Call
     Raises
     ------
     ListenError
-        If an address cannot be bound, or a socket that systemd gives is none.
+        If an address cannot be bound, or a socket that systemd gives is none; or if nothing listens any more.
     ConfigError
         If the file with TLS and users is wrong.
+    ThreadError
+        If the system gives this program too few threads.
     """
-    # Imported here: `--once` needs no server.
+    signals = Signals()
+    notifier = Notifier(os.environ)
+    try:
+        exporter, keeper, listeners = _start(settings, kinds)
+        signals.started()
+    except Ended as ended:
+        _LOG.info("ending on %s", signal.Signals(ended.number).name)
+        return 0
+    # What exists now lives as long as the program; the garbage collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    status = f"serves {', '.join(_shown(listeners, keeper))}"
+    notifier.ready(status)
+    interval = min(1.0, notifier.interval or 1.0)
+    looked = time.monotonic()
+    while (number := signals.wait(looked + interval - time.monotonic())) in {None, signal.SIGHUP}:
+        if number == signal.SIGHUP:
+            notifier.reloading()
+            settings = _reload(exporter, settings, reload)
+            keeper.reload()
+            notifier.ready(status)
+        # By the clock, not when all is quiet: signals that keep coming must not keep connections open, nor signs of life back.
+        if time.monotonic() - looked >= interval:
+            looked = time.monotonic()
+            listeners.reap()
+            if not listeners.alive:
+                raise ListenError("a thread that accepts connections has ended; the log says why")
+            notifier.alive()
+    _LOG.info("ending on %s", signal.Signals(number or signal.SIGTERM).name)
+    notifier.stopping()
+    exporter.stop()
+    with suppress(ThreadError):
+        closing = threading.Thread(target=listeners.stop, daemon=True)
+        launch(closing)
+        closing.join(_STOP_SECONDS)
+    return 0
+
+
+def _start(settings: Settings, kinds: Mapping[str, type[Collector]]) -> tuple[Exporter, Keeper, Listeners]:
+    # Imported here: `once` needs no server.
     from hwsonde_exporter.protection import Keeper  # noqa: PLC0415
     from hwsonde_exporter.refusals import Refusals  # noqa: PLC0415
 
-    signals = _catch_signals()
-    notifier = Notifier(os.environ)
     inherited = inherited_sockets(os.environ)
     keeper, refusals = Keeper(settings.web_config), Refusals()
     exporter = make_exporter(settings, kinds)
@@ -88,37 +128,15 @@ def serve(settings: Settings, kinds: Mapping[str, type[Collector]], reload: Call
     listeners = _listeners(settings, exporter, keeper, refusals, inherited)
     listeners.start()
     exporter.start()
-    scheme = "https" if keeper.current.context is not None else "http"
-    shown = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/metrics" for host, port in listeners.addresses]
-    for place, address in enumerate(shown):
+    for place, address in enumerate(_shown(listeners, keeper)):
         source = f" (socket {inherited[place].name} of systemd)" if inherited else ""
         _LOG.info("hwsonde-exporter %s serves %s%s", __version__, address, source)
-    # What exists now lives as long as the program; the garbage collector need not look at it again.
-    gc.collect()
-    gc.freeze()
-    status = f"serves {', '.join(shown)}"
-    notifier.ready(status)
-    while True:
-        try:
-            number = signals.get(timeout=min(1.0, notifier.interval or 1.0))
-        except queue.Empty:
-            listeners.reap()
-            if listeners.alive:
-                notifier.alive()
-            continue
-        if number != signal.SIGHUP:
-            break
-        notifier.reloading()
-        settings = _reload(exporter, settings, reload)
-        keeper.reload()
-        notifier.ready(status)
-    _LOG.info("ending on %s", signal.Signals(number).name)
-    notifier.stopping()
-    exporter.stop()
-    closing = threading.Thread(target=listeners.stop, daemon=True)
-    closing.start()
-    closing.join(_STOP_SECONDS)
-    return 0
+    return exporter, keeper, listeners
+
+
+def _shown(listeners: Listeners, keeper: Keeper) -> list[str]:
+    scheme = "https" if keeper.current.context is not None else "http"
+    return [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/metrics" for host, port in listeners.addresses]
 
 
 def _listeners(
@@ -130,23 +148,16 @@ def _listeners(
     from hwsonde_exporter.web import Application  # noqa: PLC0415
 
     application: Callable[..., Iterable[bytes]] = Application(
-        exporter, socket.gethostname(), settings.max_scrapes, gzip_compressor(), settings.timeout_offset
+        exporter,
+        lambda: "" if exporter.strict else socket.gethostname(),
+        settings.max_scrapes,
+        gzip_compressor(),
+        settings.timeout_offset,
     )
     if settings.web_config is not None:
         application = Gate(application, keeper, refusals)
     sockets = [each.socket for each in inherited]
     return Listeners(settings.listen, application, settings.max_scrapes + 4, keeper, refusals, sockets)
-
-
-def _catch_signals() -> queue.SimpleQueue[int]:
-    caught: queue.SimpleQueue[int] = queue.SimpleQueue()
-
-    def note(number: int, _: FrameType | None) -> None:
-        caught.put(number)
-
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, note)
-    return caught
 
 
 def _reload(exporter: Exporter, settings: Settings, reload: Callable[[], Settings]) -> Settings:
@@ -157,7 +168,10 @@ def _reload(exporter: Exporter, settings: Settings, reload: Callable[[], Setting
         exporter.reload_success = False
         _LOG.error("configuration is wrong, the old one stays in force: %s", error)
         return settings
-    exporter.reload_success = True
+    except Exception as error:  # noqa: BLE001  (whatever is wrong with a file, the program goes on)
+        exporter.reload_success = False
+        _LOG.exception("configuration cannot be read, the old one stays in force: %s", type(error).__name__)
+        return settings
     kept = replace(
         fresh,
         listen=settings.listen,
@@ -173,6 +187,12 @@ def _reload(exporter: Exporter, settings: Settings, reload: Callable[[], Setting
             "web.* but for the file of web.config.file, path.*, what is ignored and the textfile directory take effect with a restart only"
         )
     logs.set_up(fresh.log_level, fresh.log_format)
-    exporter.configure(fresh.exporter)
+    try:
+        exporter.configure(fresh.exporter)
+    except ThreadError as error:
+        exporter.reload_success = False
+        _LOG.error("configuration is not in force as a whole: %s; reload once more", error)
+        return kept
+    exporter.reload_success = True
     _LOG.info("configuration read again, collectors are probed anew")
     return kept

@@ -34,6 +34,8 @@ class State:
         Runs that failed, by reason.
     dropped
         Samples that were not published, by reason.
+    rejected
+        Readings of devices that were left out because they cannot be true.
     """
 
     name: str
@@ -50,3 +52,4 @@ class State:
     series: int = 0
     errors: Mapping[str, int] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
+    rejected: int = 0

@@ -6,6 +6,7 @@ import ctypes
 import ipaddress
 import os
 import ssl
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -127,9 +128,13 @@ def _set_ciphers(context: ssl.SSLContext, config: TlsConfig) -> None:
 
 def _load_chain(context: ssl.SSLContext, config: TlsConfig) -> None:
     chain, key = config.cert.read("cert_file"), config.key.read("key_file")
+    if b"ENCRYPTED" in key:
+        raise ConfigError(
+            f"{_where(config.key, 'key')}: the key is encrypted; write it without a passphrase (openssl pkey -in KEY -out PLAIN)"
+        )
     with _Shown(chain) as cert_path, _Shown(key) as key_path:
         try:
-            # Without a password function OpenSSL would ask for one on the terminal.
+            # Without a function that gives a password OpenSSL might ask for one on the terminal.
             context.load_cert_chain(cert_path, key_path, password=lambda: "")
         except ssl.SSLError as error:
             raise ConfigError(_chain_problem(config, error)) from None
@@ -143,8 +148,6 @@ def _chain_problem(config: TlsConfig, error: ssl.SSLError) -> str:
         return (
             f"{_where(config.key, 'key')}: the key does not belong to the certificate in {_where(config.cert, 'cert')}"
         )
-    if "decrypt" in reason or "password" in reason:
-        return f"{_where(config.key, 'key')}: the key is encrypted; write it without a passphrase (openssl pkey -in KEY -out PLAIN)"
     return (
         f"{_where(config.cert, 'cert')}, {_where(config.key, 'key')}: no certificate with its key in PEM"
         f"{f' ({reason})' if reason else ''}"
@@ -189,8 +192,15 @@ class _Shown:
 
 
 _Verify = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
-# Kept for as long as the program runs: OpenSSL calls it in every handshake.
-_CONTENT_WITH_ANY = _Verify(lambda _, __: 1)
+
+
+@cache
+def _content_with_any() -> Any:  # noqa: ANN401  (a function that C can call)
+    """Give OpenSSL's question for a certificate the answer yes; kept for ever, since it is asked in every handshake.
+
+    Made only where it is needed: it takes memory that can be written and run, which hardened systems may refuse.
+    """
+    return _Verify(lambda _, __: 1)
 
 
 def _take_any_certificate(context: ssl.SSLContext, *, needed: bool) -> None:
@@ -214,7 +224,7 @@ def _take_any_certificate(context: ssl.SSLContext, *, needed: bool) -> None:
                 f"client_auth_type: this Python's OpenSSL is not understood; use {ClientAuth.REQUIRE_AND_VERIFY}"
             )
     flags = _SSL_VERIFY_PEER | (_SSL_VERIFY_FAIL_IF_NO_PEER_CERT if needed else 0)
-    library.SSL_CTX_set_verify(pointer, flags, _CONTENT_WITH_ANY)
+    library.SSL_CTX_set_verify(pointer, flags, _content_with_any())
 
 
 def _loaded_openssl() -> ctypes.CDLL | None:

@@ -24,6 +24,8 @@ _REASONS = {
     503: "Service Unavailable",
 }
 _MAX_QUERY_FIELDS = 200
+# A little less than a connection has for a request.
+MAX_SCRAPE_SECONDS = 14.0
 _TIMEOUT_HEADER = "HTTP_X_PROMETHEUS_SCRAPE_TIMEOUT_SECONDS"
 
 Environ = Mapping[str, Any]
@@ -75,7 +77,7 @@ class Application:
     exporter
         What is published.
     host
-        Name of this host, for the landing page.
+        Name of this host, for the landing page, or what gives it; empty where it is not to be shown.
     max_scrapes
         How many scrapes may be under way at once; those beyond get 503.
     compress
@@ -87,7 +89,7 @@ class Application:
     def __init__(
         self,
         exporter: Scraped,
-        host: str,
+        host: str | Callable[[], str],
         max_scrapes: int = 4,
         compress: Callable[[bytes], bytes] | None = None,
         timeout_offset: float = 0.5,
@@ -151,7 +153,8 @@ class Application:
         return Answer(200, body, form.value, tuple(headers))
 
     def _landing(self, _: Environ) -> Answer:
-        page = landing_page(self._exporter.states(), self._host).encode("utf-8", "backslashreplace")
+        host = self._host if isinstance(self._host, str) else self._host()
+        page = landing_page(self._exporter.states(), host).encode("utf-8", "backslashreplace")
         policy = ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
         return Answer(200, page, "text/html; charset=utf-8", (policy,))
 
@@ -195,7 +198,8 @@ def scrape_timeout(header: str | None, offset: float = 0.5) -> float | None:
     """Seconds to wait for collectors so that the answer arrives within Prometheus's own scrape timeout.
 
     ``offset`` seconds are left for rendering and the network, a fifth of the timeout at most: a scrape each second must not
-    lose half of it. None if there is no sound header.
+    lose half of it. However long a client says that it waits, it gets `MAX_SCRAPE_SECONDS` at most, since it holds one of a few
+    places meanwhile. None if there is no sound header.
     """
     try:
         seconds = float(header or "")
@@ -203,7 +207,7 @@ def scrape_timeout(header: str | None, offset: float = 0.5) -> float | None:
         return None
     if not 0 < seconds < float("inf"):
         return None
-    return seconds - min(0.2 * seconds, offset)
+    return min(seconds - min(0.2 * seconds, offset), MAX_SCRAPE_SECONDS)
 
 
 def accepts_gzip(header: str | None) -> bool:

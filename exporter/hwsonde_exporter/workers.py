@@ -8,6 +8,9 @@ from collections import deque
 from contextlib import suppress
 from typing import Protocol
 
+from hwsonde_exporter.errors import ThreadError
+from hwsonde_exporter.threads import spawn
+
 _LOG = logging.getLogger(__name__)
 
 # A thread beyond the first few ends when it has had nothing to do for so long.
@@ -62,17 +65,20 @@ class Workers:
         return self._threads
 
     def start(self) -> None:
-        """Start the threads that stay."""
+        """Start the threads that stay; raises `ThreadError` if there is none at all."""
         with self._condition:
-            for _ in range(self.min):
-                self._add()
+            self._add()
+            with suppress(ThreadError):
+                for _ in range(self.min - 1):
+                    self._add()
 
     def put(self, connection: Connection) -> None:
         """Let a thread serve the connection; returns at once."""
         with self._condition:
             self._waiting.append(connection)
             if self._idle < len(self._waiting) and self._threads < self._most:
-                self._add()
+                with suppress(ThreadError):  # then it waits for one of those that there are
+                    self._add()
             self._condition.notify()
 
     def stop(self, timeout: float | None = None) -> None:
@@ -83,8 +89,8 @@ class Workers:
             self._condition.wait_for(lambda: self._threads == 0, timeout or 0.0)
 
     def _add(self) -> None:
+        spawn("http-worker", self._serve)
         self._threads += 1
-        threading.Thread(target=self._serve, name="http-worker", daemon=True).start()
 
     def _serve(self) -> None:
         while (connection := self._next()) is not None:

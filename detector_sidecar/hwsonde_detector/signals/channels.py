@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from hwsonde_detector.signals.entities import gather, target_of
 from hwsonde_detector.signals.layout import Layout, RuleBook, build_layout
+from hwsonde_detector.signals.paces import FORGET_MS, JOIN_INTERVALS
 from hwsonde_detector.signals.profiles.rules import Profile
 from hwsonde_detector.signals.targets import (
-    FORGET_MS,
     TargetRows,
     TargetState,
     ingest,
@@ -27,7 +27,6 @@ from hwsonde_detector.signals.targets import (
 )
 from hwsonde_detector.types import Channel, Entity, Floats, Frame, SampleBatch, Series, Times
 
-_JOIN_INTERVALS = 1.5
 # A primary that is silent for longer than this (or five intervals) while others are not gives way.
 _PRIMARY_SILENCE_MS = 10_000
 _PRIMARY_SILENCE_INTERVALS = 5
@@ -178,7 +177,7 @@ def _routed(state: ChannelState, series: tuple[Series, ...]) -> ChannelState:
         return state
     wanted: dict[Target, list[tuple[int, Series]]] = {}
     for number, one in enumerate(series):
-        if state.book.wants(one.name):
+        if state.book.wants(one):
             wanted.setdefault(target_of(one), []).append((number, one))
     targets = dict(state.targets)
     parts = []
@@ -285,7 +284,7 @@ def _assembled(
             continue
         at = np.searchsorted(one.times, times, side="right") - 1
         age = times - one.times[np.maximum(at, 0)]
-        joined = np.flatnonzero((at >= 0) & (age <= _JOIN_INTERVALS * one.intervals[np.maximum(at, 0)]))
+        joined = np.flatnonzero((at >= 0) & (age <= JOIN_INTERVALS * one.intervals[np.maximum(at, 0)]))
         values[np.ix_(joined, places)] = one.values[np.ix_(at[joined], own)]
     return times, values
 

@@ -10,15 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsonde_detector.signals.profiles.rules import Aggregate, Formula, Part, Profile, Reading, Rule
+from hwsonde_detector.signals.profiles.rules import Aggregate, Clock, Formula, Part, Profile, Reading, Rule
 from hwsonde_detector.types import Channel, Device, Floats, Mask, Series
 
 _PLAIN_VALUE = re.compile(r"[^\s,={}\"\\]+")
 
 Indices = NDArray[np.int64]
 _Groups = dict[tuple[int, tuple[str, ...]], list[list[Series]]]
-# What a column is: a series, and the part of the rule that reads it.
+# What a column is: a series, and the part of the rule that reads it; a number below 0 is that of no rule.
 Column = tuple[Series, int, int]
+_MARK, _CLOCK = -1, -2
+# Unix time; what lies beyond is no time of ours.
+_CLOCK_HIGH = 1e11
 
 
 def channel_name(base: str, labels: Iterable[tuple[str, str]]) -> str:
@@ -35,16 +38,22 @@ class RuleBook:
     """The rules of several profiles, found by the name of a series.
 
     ``rules`` in order of profile; ``readers`` gives for each name the numbers of rule and part that want it; ``marks`` are the
-    names that tell of a restart.
+    names that tell of a restart; ``clocks`` are what rules name as such, by name of the series and collector.
     """
 
     rules: tuple[Rule, ...]
     readers: Mapping[str, tuple[tuple[int, int], ...]]
     marks: frozenset[str]
+    clocks: Mapping[str, Mapping[str, Clock]]
 
-    def wants(self, name: str) -> bool:
-        """Whether any rule reads series of this name."""
-        return name in self.readers or name in self.marks
+    def wants(self, series: Series) -> bool:
+        """Whether anything here reads a series."""
+        return series.name in self.readers or series.name in self.marks or self.clock_of(series) is not None
+
+    def clock_of(self, series: Series) -> Clock | None:
+        """What a series is the clock of."""
+        collectors = self.clocks.get(series.name)
+        return collectors.get(dict(series.labels).get("collector", "")) if collectors is not None else None
 
     @staticmethod
     def of(profiles: Iterable[Profile]) -> RuleBook:
@@ -56,7 +65,36 @@ class RuleBook:
             for place, part in enumerate(rule.parts):
                 readers.setdefault(part.name, []).append((number, place))
         marks = frozenset(profile.restart for profile in profiles if profile.restart is not None)
-        return RuleBook(rules, {name: tuple(found) for name, found in readers.items()}, marks)
+        clocks: dict[str, dict[str, Clock]] = {}
+        for clock in sorted({rule.clock for rule in rules if rule.clock is not None}):
+            clocks.setdefault(clock.metric, {})[clock.collector] = clock
+        return RuleBook(rules, {name: tuple(found) for name, found in readers.items()}, marks, clocks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paces:
+    """Which columns and channels of a target are read when.
+
+    What a scrape reads has the pace 0, what ``clocks[p - 1]`` tells of the pace p.
+
+    Attributes
+    ----------
+    clocks
+        Clocks of any column, ascending.
+    of_column, of_channel
+        int64 (n) and (c): pace of each column and channel.
+    paced
+        Numbers of the channels with another pace than 0.
+    clock_columns, of_clock_column
+        int64 (k) each: columns that hold a clock's series, and the paces that they tell of.
+    """
+
+    clocks: tuple[Clock, ...]
+    of_column: Indices
+    of_channel: Indices
+    paced: Indices
+    clock_columns: Indices
+    of_clock_column: Indices
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +102,7 @@ class Layout:
     """Index arrays of one target.
 
     Columns are pairs of a series and the rule's part that reads it, in order of term; a term is what one part of one channel
-    aggregates. The columns behind the first ``width`` belong to no term: parts of channels that are not complete, and the
+    aggregates. The columns behind the first ``width`` belong to no term: parts of channels that are not complete, clocks, and the
     ``marks`` last ones, which tell of restarts.
 
     Attributes
@@ -91,6 +129,8 @@ class Layout:
         For each formula its channels, and the terms of their parts, as int64 (channels of that formula) each.
     minimum, reference
         float64 (c), see `Rule`.
+    paces
+        See `Paces`.
     """
 
     book: RuleBook
@@ -111,6 +151,7 @@ class Layout:
     formulas: Mapping[Formula, tuple[Indices, tuple[Indices, ...]]]
     minimum: Floats
     reference: Floats
+    paces: Paces
 
 
 def _channel(rule: Rule, values: tuple[str, ...]) -> Channel:
@@ -193,6 +234,30 @@ def _columns(
     return columns, starts, aggregates
 
 
+def _paces(columns: list[Column], chosen: list[tuple[Channel, int, list[list[Series]]]], book: RuleBook) -> Paces:
+    def told_by(column: Column) -> Clock | None:
+        one, number, _ = column
+        return book.clock_of(one) if number == _CLOCK else None
+
+    def read_by(column: Column) -> Clock | None:
+        return book.rules[column[1]].clock if column[1] >= 0 else None
+
+    named = {told_by(column) for column in columns} | {read_by(column) for column in columns}
+    clocks = tuple(sorted(clock for clock in named if clock is not None))
+    pace: dict[Clock | None, int] = {None: 0, **{clock: place for place, clock in enumerate(clocks, 1)}}
+    of_channel = np.array([pace[book.rules[number].clock] for _, number, _ in chosen], np.int64)
+    told = np.array([pace[told_by(column)] for column in columns], np.int64)
+    clock_columns = np.flatnonzero(told)
+    return Paces(
+        clocks=clocks,
+        of_column=np.array([pace[read_by(column)] for column in columns], np.int64),
+        of_channel=of_channel,
+        paced=np.flatnonzero(of_channel),
+        clock_columns=clock_columns,
+        of_clock_column=told[clock_columns],
+    )
+
+
 def build_layout(series: Iterable[Series], book: RuleBook) -> Layout:
     """Lay out the channels of one target.
 
@@ -203,17 +268,19 @@ def build_layout(series: Iterable[Series], book: RuleBook) -> Layout:
     book
         The rules.
     """
-    known = tuple(sorted({one for one in series if book.wants(one.name)}))
+    known = tuple(sorted({one for one in series if book.wants(one)}))
     found = _groups(known, book)
     chosen = _chosen(found, book)
     columns, starts, aggregates = _columns(found, chosen, book)
     width = sum(len(members) for _, _, groups in chosen for members in groups)
-    marks = [one for one in known if one.name in book.marks]
     parts = [book.rules[number].parts[place] for _, number, place in columns]
-    parts += [Part(one.name, Reading.MARK) for one in marks]
     moments = [book.rules[number].formula in (Formula.MEAN, Formula.DEVIATION) for _, number, _ in columns]
-    moments += [False] * len(marks)
-    columns += [(one, -1, 0) for one in marks]
+    clocks = [one for one in known if book.clock_of(one) is not None]
+    marks = [one for one in known if one.name in book.marks]
+    parts += [Part(one.name, Reading.MARK, low=0.0, high=_CLOCK_HIGH) for one in clocks]
+    parts += [Part(one.name, Reading.MARK) for one in marks]
+    moments += [False] * (len(clocks) + len(marks))
+    columns += [(one, _CLOCK, 0) for one in clocks] + [(one, _MARK, 0) for one in marks]
     columns_of: dict[Series, tuple[int, ...]] = {}
     for index, (one, _, _) in enumerate(columns):
         columns_of[one] = (*columns_of.get(one, ()), index)
@@ -237,6 +304,7 @@ def build_layout(series: Iterable[Series], book: RuleBook) -> Layout:
         formulas=_formulas(chosen, book),
         minimum=np.array([book.rules[number].minimum for _, number, _ in chosen], np.float64),
         reference=np.array([book.rules[number].reference for _, number, _ in chosen], np.float64),
+        paces=_paces(columns, chosen, book),
     )
 
 

@@ -8,16 +8,25 @@ from itertools import pairwise
 import numpy as np
 
 from hwsonde_detector.signals.layout import Column, Layout, aggregate, build_layout, evaluate
+from hwsonde_detector.signals.paces import (
+    FORGET_MS,
+    INTERVALS,
+    NEVER,
+    PaceState,
+    Told,
+    below,
+    follow,
+    hold,
+    new_paces,
+    passed,
+    picked,
+    relayout_paces,
+    tell,
+)
 from hwsonde_detector.types import Floats, Mask, Series, Times
 
-NEVER = np.iinfo(np.int64).min
-# The interval is the median of so many differences: five scrapes after a change it has followed.
-_INTERVALS = 9
 # One missed scrape still gives an honest average; what spans more is a gap.
 GAP_INTERVALS = 2.5
-# A series that has been silent for so long is forgotten; if it comes back it begins anew. Fixed, so that rows never depend
-# on when that was noticed; long enough for two missed scrapes at the slowest sensible interval, four minutes.
-FORGET_MS = 600_000
 # An exporter's start time may wobble by rounding and by a clock that is being adjusted.
 _MARK_TOLERANCE_S = 0.5
 # A restart shows as at least this many counters, and this part of all that were above zero, falling at once.
@@ -35,22 +44,27 @@ class TargetState:
     ----------
     layout
         Its series and channels.
-    last_times, last_values
-        int64 and float64 (n): each column's newest valid sample; `NEVER` where there is none.
+    last_times, last_values, last_clocks
+        int64 and float64 (n): each column's newest valid sample that is no repeat, with what its clock said (NaN: nothing); `NEVER`
+        where there is none.
     seen
         int64 (n): time of each column's newest sample, valid or not.
     recent
         int64 (at most 10): its newest scrape times.
     interval_ms
         Median of their differences; 0 while there is only one.
+    paces
+        What is kept of values that are read at a pace of their own.
     """
 
     layout: Layout
     last_times: Times
     last_values: Floats
+    last_clocks: Floats
     seen: Times
     recent: Times
     interval_ms: int
+    paces: PaceState
 
     @property
     def newest_ms(self) -> int:
@@ -74,7 +88,14 @@ def new_target(layout: Layout) -> TargetState:
     """A target of which nothing has been seen."""
     size = len(layout.columns)
     return TargetState(
-        layout, np.full(size, NEVER), np.full(size, np.nan), np.full(size, NEVER), np.zeros(0, np.int64), 0
+        layout,
+        last_times=np.full(size, NEVER),
+        last_values=np.full(size, np.nan),
+        last_clocks=np.full(size, np.nan),
+        seen=np.full(size, NEVER),
+        recent=np.zeros(0, np.int64),
+        interval_ms=0,
+        paces=new_paces(layout),
     )
 
 
@@ -88,8 +109,10 @@ def relayout(state: TargetState, series: tuple[Series, ...]) -> TargetState:
         new, old = np.array(pairs, np.int64).T
         fresh.last_times[new] = state.last_times[old]
         fresh.last_values[new] = state.last_values[old]
+        fresh.last_clocks[new] = state.last_clocks[old]
         fresh.seen[new] = state.seen[old]
-    return replace(fresh, recent=state.recent, interval_ms=state.interval_ms)
+    paces = relayout_paces(state.paces, state.layout, layout)
+    return replace(fresh, recent=state.recent, interval_ms=state.interval_ms, paces=paces)
 
 
 def silent_series(state: TargetState) -> tuple[Series, ...]:
@@ -111,7 +134,7 @@ def _intervals(recent: Times, interval: int, times: Times) -> tuple[Times, Times
     result = []
     for time in times.tolist():
         if not kept or time > kept[-1]:
-            kept = [*kept[-_INTERVALS:], time] if kept and time - kept[-1] <= FORGET_MS else [time]
+            kept = [*kept[-INTERVALS:], time] if kept and time - kept[-1] <= FORGET_MS else [time]
             gaps = sorted(after - before for before, after in pairwise(kept))
             interval = gaps[(len(gaps) - 1) // 2] if gaps else 0
         result.append(interval)
@@ -120,35 +143,53 @@ def _intervals(recent: Times, interval: int, times: Times) -> tuple[Times, Times
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pairs:
-    """Each sample beside the newest valid one before it: (rows, n) arrays."""
+    """Each sample beside the newest valid one before it: (rows, n) arrays.
 
+    ``shown`` are all samples, ``here`` those that are no repeat of what an earlier scrape has shown. ``elapsed`` lies between the
+    two scrapes, ``span`` between the two readings; milliseconds. ``clock`` is what the columns' clocks said, None without clocks.
+    """
+
+    shown: Mask
     here: Mask
     valid: Mask
     paired: Mask
     elapsed: Times
+    span: Floats | Times
     before: Floats
     values: Floats
+    clock: Floats | None
 
 
-def _pairs(state: TargetState, times: Times, columns: Times, flat_times: Times, flat_values: Floats) -> _Pairs:
-    layout = state.layout
+def _pairs(
+    state: TargetState, times: Times, columns: Times, flat_times: Times, flat_values: Floats
+) -> tuple[_Pairs, PaceState, Told | None]:
+    layout, paces, told = state.layout, state.paces, None
     shape = (len(times), len(layout.columns))
-    values, here = np.full(shape, np.nan), np.zeros(shape, np.bool_)
+    values, shown = np.full(shape, np.nan), np.zeros(shape, np.bool_)
     rows = np.searchsorted(times, flat_times)
-    values[rows, columns], here[rows, columns] = flat_values, True
-    valid = here & np.isfinite(values) & (values >= layout.low) & (values <= layout.high)
+    values[rows, columns], shown[rows, columns] = flat_values, True
+    here, valid = shown, shown & np.isfinite(values) & (values >= layout.low) & (values <= layout.high)
+    if layout.paces.clocks:
+        paces, told = tell(paces, layout, times, values, valid)
+        anew = ~told.repeat[:, layout.paces.of_column]
+        here, valid = shown & anew, valid & anew
     # Row 0 stands for the state; every other row looks for the newest valid row above it.
-    known = np.vstack([state.last_times != NEVER, valid])
+    known = below(state.last_times != NEVER, valid)
     index = np.where(known, np.arange(len(known))[:, None], -1)
     newest = np.maximum.accumulate(index, axis=0)[:-1]
     paired = valid & (newest >= 0)
     newest = np.maximum(newest, 0)
-    every_time = np.vstack([state.last_times, np.broadcast_to(times[:, None], shape)])
-    elapsed = times[:, None] - np.where(paired, np.take_along_axis(every_time, newest, 0), times[:, None])
+    last = np.where(newest > 0, times[newest - 1], state.last_times)
+    elapsed = times[:, None] - np.where(paired, last, times[:, None])
     # A sample may be older than what the state holds: a series that is new to us, read again further back.
     paired &= (elapsed > 0) & (elapsed <= FORGET_MS)
-    before = np.take_along_axis(np.vstack([state.last_values, values]), newest, 0)
-    return _Pairs(here, valid, paired, elapsed, before, values)
+    before = picked(below(state.last_values, values), newest)
+    span: Floats | Times = elapsed
+    clock = None
+    if told is not None:
+        clock = told.clock[:, layout.paces.of_column]
+        span = passed(elapsed, clock - picked(below(state.last_clocks, clock), newest))
+    return _Pairs(shown, here, valid, paired, elapsed, span, before, values, clock), paces, told
 
 
 def _restarted(pairs: _Pairs, fallen: Mask, layout: Layout) -> bool:
@@ -171,34 +212,52 @@ def _block(
     layout = state.layout
     intervals, recent = _intervals(state.recent, state.interval_ms, times)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        pairs = _pairs(state, times, columns, flat_times, flat_values)
+        pairs, paces, told = _pairs(state, times, columns, flat_times, flat_values)
+        expected, readings = intervals[:, None], None
+        if told is not None:
+            paces, readings = follow(paces, layout, times, pairs.here, told, state.newest_ms)
+            expected = np.where(layout.paces.of_column > 0, readings.intervals[:, layout.paces.of_column], expected)
         change = pairs.values - pairs.before
-        rate = change / (pairs.elapsed / 1000.0)
+        rate = change / (pairs.span / 1000.0)
         compared = pairs.paired & ~layout.is_value
         fallen = compared & layout.is_rate & (change < 0)
         beyond = compared & ~fallen & (np.abs(rate) > layout.rate_limit)
-        gap = compared & (intervals > 0)[:, None] & (pairs.elapsed > GAP_INTERVALS * intervals[:, None])
+        gap = compared & (expected > 0) & (pairs.elapsed > GAP_INTERVALS * expected)
         wrong = pairs.here & ~pairs.valid
         signals = np.where(layout.is_value, pairs.values, rate)
         signals[wrong | fallen | beyond | gap] = np.nan
         present = np.where(layout.is_value, pairs.here, wrong | compared)
         values = evaluate(aggregate(signals, present, layout), layout)
+        if readings is not None:
+            paces = hold(state.paces, paces, layout, times, values, readings)
     rows = TargetRows(
         times, intervals, values, int(fallen.sum()), int(wrong.sum() + beyond.sum()), _restarted(pairs, fallen, layout)
     )
-    return _after(state, times, pairs, recent, int(intervals[-1])), rows
+    return _after(state, times, pairs, recent, int(intervals[-1]), paces), rows
 
 
-def _after(state: TargetState, times: Times, pairs: _Pairs, recent: Times, interval: int) -> TargetState:
+def _after(
+    state: TargetState, times: Times, pairs: _Pairs, recent: Times, interval: int, paces: PaceState
+) -> TargetState:
     rows = np.arange(len(times))[:, None]
     last = np.where(pairs.valid, rows, -1).max(axis=0)
     last_times = np.maximum(state.last_times, np.where(last >= 0, times[last], NEVER))
     newer = (last >= 0) & (last_times != state.last_times)
-    picked = pairs.values[np.maximum(last, 0), np.arange(len(last))]
-    last_values = np.where(newer, picked, state.last_values)
-    last_here = np.where(pairs.here, rows, -1).max(axis=0)
-    seen = np.maximum(state.seen, np.where(last_here >= 0, times[last_here], NEVER))
-    return TargetState(state.layout, last_times, last_values, seen, recent, interval)
+
+    def newest(known: Floats, values: Floats) -> Floats:
+        return np.where(newer, values[np.maximum(last, 0), np.arange(len(last))], known)
+
+    last_here = np.where(pairs.shown, rows, -1).max(axis=0)
+    return TargetState(
+        state.layout,
+        last_times=last_times,
+        last_values=newest(state.last_values, pairs.values),
+        last_clocks=newest(state.last_clocks, pairs.clock) if pairs.clock is not None else state.last_clocks,
+        seen=np.maximum(state.seen, np.where(last_here >= 0, times[last_here], NEVER)),
+        recent=recent,
+        interval_ms=interval,
+        paces=paces,
+    )
 
 
 def ingest(state: TargetState, columns: Times, times: Times, values: Floats) -> tuple[TargetState, TargetRows]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hwsonde_exporter.collectors._files import read_or_none
+from hwsonde_exporter.collectors._files import exists, read_once_or_none, read_or_none
 from hwsonde_exporter.collectors.filesystem import parse_mountinfo
 from hwsonde_exporter.host import Host
 
@@ -63,7 +63,23 @@ def find_hierarchies(host: Host) -> list[Hierarchy]:
         if controllers and (mount.number not in found or rank < found[mount.number][0]):
             found[mount.number] = (rank, Hierarchy(folder, controllers))
     trees = [tree for _, tree in found.values() if os.path.isdir(tree.folder)]  # noqa: PTH112  (paths are texts here)
-    return trees or _usual(str(host.paths.sys("fs/cgroup")))
+    trees = trees or _usual(str(host.paths.sys("fs/cgroup")))
+    if any(is_part(host, tree) for tree in trees):
+        # A container's own /sys shows only its own cgroup; the host's lies below its root filesystem, where that is mounted.
+        below = _usual(f"{str(host.paths.rootfs).rstrip('/')}/sys/fs/cgroup")
+        return [tree for tree in below if not is_part(host, tree)] or trees
+    return trees
+
+
+def is_part(host: Host, tree: Hierarchy) -> bool:
+    """Whether a tree's root is a cgroup of the host's in which process 1 is not, as a cgroup namespace of our own shows it.
+
+    Only cgroups below the root have the file cgroup.events; of what is outside of its namespace a process sees the path
+    with ``/..``.
+    """
+    if UNIFIED not in tree.controllers or not exists(f"{tree.folder}/cgroup.events"):
+        return False
+    return b":/.." in (read_once_or_none(host, host.paths.proc("1", "cgroup")) or b"")
 
 
 def _controllers(mountinfo: bytes, mountpoint: bytes) -> set[str]:

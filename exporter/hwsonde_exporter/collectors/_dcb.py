@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from hwsonde_exporter.collectors._netlink import (
+    ERROR,
+    HEADER,
+    RECEIVE_BYTES,
+    REQUEST,
+    ROUTE,
+    TIMEOUT_SECONDS,
+    attribute,
+    attributes,
+)
 from hwsonde_exporter.collectors._netns import host_socket
 
-_ROUTE = 0  # NETLINK_ROUTE
 _GET_DCB = 78  # RTM_GETDCB
-_REQUEST = 0x1  # NLM_F_REQUEST
-_ERROR = 2  # NLMSG_ERROR
 _IEEE_GET = 21  # DCB_CMD_IEEE_GET
 _NAME, _IEEE = 1, 13  # DCB_ATTR_IFNAME, DCB_ATTR_IEEE
 _ETS, _PFC, _APPLICATIONS, _TRUST = 1, 2, 3, 11  # DCB_ATTR_IEEE_{ETS,PFC,APP_TABLE}, DCB_ATTR_DCB_APP_TRUST_TABLE
-_HEADER = struct.Struct("=IHHII")
 _MESSAGE = struct.Struct("=BBH")
-_ATTRIBUTE = struct.Struct("=HH")
-_TYPE_MASK = 0x3FFF
 _CLASSES = 8
+_NOTHING = memoryview(b"")
 _DSCP, _PCP = 5, 255  # IEEE_8021QAZ_APP_SEL_DSCP, DCB_APP_SEL_PCP
-_TIMEOUT_SECONDS = 2.0
-_BUFFER = 1 << 16
 
 # Takes the name of a device and gives the kernel's answer behind the netlink header; raises OSError.
 AskDcb = Callable[[str], bytes]
@@ -39,8 +42,8 @@ def open_dcb(procfs: Path) -> AskDcb:
     OSError
         If there is no such socket.
     """
-    channel = host_socket(procfs, socket.AF_NETLINK, socket.SOCK_RAW, _ROUTE)
-    channel.settimeout(_TIMEOUT_SECONDS)
+    channel = host_socket(procfs, socket.AF_NETLINK, socket.SOCK_RAW, ROUTE)
+    channel.settimeout(TIMEOUT_SECONDS)
     sequence = 0
 
     def ask(device: str) -> bytes:
@@ -48,37 +51,24 @@ def open_dcb(procfs: Path) -> AskDcb:
         sequence += 1
         channel.sendto(question(device, sequence), (0, 0))
         while True:
-            answer = channel.recv(_BUFFER)
-            if len(answer) < _HEADER.size:
+            answer = channel.recv(RECEIVE_BYTES)
+            if len(answer) < HEADER.size:
                 raise OSError("netlink: an answer without its header")
-            length, kind, _, number, _ = _HEADER.unpack_from(answer)
+            length, kind, _, number, _ = HEADER.unpack_from(answer)
             if number != sequence:
                 continue  # the late answer to a question that was given up
-            if kind == _ERROR:
-                code = struct.unpack_from("=i", answer.ljust(_HEADER.size + 4, b"\0"), _HEADER.size)[0]
+            if kind == ERROR:
+                code = struct.unpack_from("=i", answer.ljust(HEADER.size + 4, b"\0"), HEADER.size)[0]
                 raise OSError(-code, "netlink: the kernel refuses")
-            return answer[_HEADER.size : length]
+            return answer[HEADER.size : length]
 
     return ask
 
 
 def question(device: str, sequence: int) -> bytes:
     """Message that asks for the IEEE 802.1Qaz settings of a device."""
-    name = device.encode() + b"\0"
-    attribute = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(name), _NAME) + name
-    body = _MESSAGE.pack(0, _IEEE_GET, 0) + attribute.ljust((len(attribute) + 3) & ~3, b"\0")
-    return _HEADER.pack(_HEADER.size + len(body), _GET_DCB, _REQUEST, sequence, 0) + body
-
-
-def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Types and contents of attributes; ends where they make no sense any more."""
-    start = 0
-    while start + _ATTRIBUTE.size <= len(data):
-        length, kind = _ATTRIBUTE.unpack_from(data, start)
-        if length < _ATTRIBUTE.size or start + length > len(data):
-            return
-        yield kind & _TYPE_MASK, data[start + _ATTRIBUTE.size : start + length]
-        start += (length + 3) & ~3
+    body = _MESSAGE.pack(0, _IEEE_GET, 0) + attribute(_NAME, device.encode() + b"\0")
+    return HEADER.pack(HEADER.size + len(body), _GET_DCB, REQUEST, sequence, 0) + body
 
 
 def parse_dcb(answer: bytes) -> dict[str, str]:
@@ -88,15 +78,15 @@ def parse_dcb(answer: bytes) -> dict[str, str]:
     (as far as it is told, or follows from the table of applications), ``priority_classes`` the traffic class of each
     priority, ``scheduling`` how each class is served.
     """
-    ieee: dict[int, bytes] = {}
-    for kind, content in attributes(answer[_MESSAGE.size :]):
+    ieee: dict[int, memoryview] = {}
+    for kind, content in attributes(memoryview(answer), _MESSAGE.size):
         if kind == _IEEE:
             ieee = dict(attributes(content))
     found = {}
-    pfc = ieee.get(_PFC, b"")
+    pfc = ieee.get(_PFC, _NOTHING)
     if len(pfc) >= 2:
         found["priority_flow_control"] = ",".join(str(bit) for bit in range(_CLASSES) if pfc[1] >> bit & 1) or "none"
-    ets = ieee.get(_ETS, b"")
+    ets = ieee.get(_ETS, _NOTHING)
     if len(ets) >= 3 + 4 * _CLASSES:
         bandwidth, service, classes = ets[3:11], ets[19:27], ets[27:35]
         found["priority_classes"] = " ".join(map(str, classes))
@@ -111,7 +101,7 @@ def _service(kind: int, bandwidth: int) -> str:
     return {0: "strict", 1: "shaped", 2: f"ets:{bandwidth}%", 255: "vendor"}.get(kind, str(kind))
 
 
-def _trust(ieee: dict[int, bytes]) -> str:
+def _trust(ieee: Mapping[int, memoryview]) -> str:
     names = {_DSCP: "dscp", _PCP: "pcp"}
     if _TRUST in ieee:
         selectors = [content[0] for _, content in attributes(ieee[_TRUST]) if content]

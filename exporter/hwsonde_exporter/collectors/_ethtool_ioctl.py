@@ -18,7 +18,7 @@ GSTRINGS = 0x1B
 GSTATS = 0x1D
 GSSET_INFO = 0x37
 STRING_BYTES = 32  # ETH_GSTRING_LEN
-_SS_STATS = 1
+STATISTICS = 1  # ETH_SS_STATS
 _MAX_NAME = 15
 # struct ethtool_drvinfo: driver, version, firmware and bus among 32 bytes each.
 _DRIVER = struct.Struct("=I32s32s32s32s32s12s5I")
@@ -66,13 +66,29 @@ class Ethtool:
 
     def names(self, device: str) -> bytes:
         """Names of the statistics of a device, `STRING_BYTES` each and filled up with zeros (ETHTOOL_GSTRINGS)."""
-        request = bytearray(_SET.pack(GSSET_INFO, 0, 1 << _SS_STATS, 0))
+        return self.strings(device, STATISTICS, MAX_STATISTICS, _LEAST_ROOM)
+
+    def strings(self, device: str, kind: int, most: int, room: int = 0) -> bytes:
+        """A set of strings of a device, `STRING_BYTES` each and filled up with zeros; empty if it has none or more than ``most``.
+
+        Parameters
+        ----------
+        device
+            Name of the device.
+        kind
+            Number of the set (enum ethtool_stringset).
+        most
+            Greatest number of strings.
+        room
+            Least number of strings to have room for; there is always room for twice as many as there are.
+        """
+        request = bytearray(_SET.pack(GSSET_INFO, 0, 1 << kind, 0))
         self.call(device, request)
         _, _, mask, count = _SET.unpack(request)
-        if not mask or not 0 < count <= MAX_STATISTICS:
+        if not mask or not 0 < count <= most:
             return b""
-        room = max(_LEAST_ROOM, 2 * count)
-        request = bytearray(_STRINGS.pack(GSTRINGS, _SS_STATS, count)) + bytearray(room * STRING_BYTES)
+        room = max(room, 2 * count)
+        request = bytearray(_STRINGS.pack(GSTRINGS, kind, count)) + bytearray(room * STRING_BYTES)
         self.call(device, request)
         count = min(_STRINGS.unpack_from(request)[2], room)
         return bytes(request[_STRINGS.size : _STRINGS.size + count * STRING_BYTES])
@@ -87,7 +103,7 @@ class Ethtool:
 
 
 def split_names(strings: bytes) -> list[str]:
-    """Names of the statistics, in the order of their values; what is no text in ASCII becomes an empty name."""
+    """Strings of a set, in their order; what is no text in ASCII becomes an empty name."""
     return [_text(strings[start : start + STRING_BYTES]) for start in range(0, len(strings), STRING_BYTES)]
 
 

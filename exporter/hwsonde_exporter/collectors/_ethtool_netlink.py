@@ -19,7 +19,7 @@ from hwsonde_exporter.collectors._ethtool_tables import (
     TRANSMITTED,
     Series,
 )
-from hwsonde_exporter.collectors._netlink import GENERIC, Dump, attributes
+from hwsonde_exporter.collectors._netlink import GENERIC, Dump, attribute, attributes
 from hwsonde_exporter.errors import CollectorError
 
 _GENERAL = struct.Struct("=BBxx")  # struct genlmsghdr: command, version
@@ -85,7 +85,7 @@ def read_standard(dump: Dump, family: int, *, everything: bool) -> Standard:
         What is known by device. A driver that fails ends the kernel's answer; what came before it counts.
     """
     found: Standard = {}
-    flags = _attribute(_FLAGS, struct.pack("=I", _WITH_STATISTICS))
+    flags = attribute(_FLAGS, struct.pack("=I", _WITH_STATISTICS))
     for device, number, value in _plain(dump, family, _FEC_GET, flags):
         _put(found, device, _FEC.get(number), value)
     if everything:
@@ -103,7 +103,7 @@ def _put(found: Standard, device: str, series: Series | None, value: int | None)
 
 def _plain(dump: Dump, family: int, command: int, flags: bytes) -> Iterator[tuple[str, int, int | None]]:
     """Device, number and value of each statistic of a kind that is not grouped."""
-    for message in _answers(dump, family, command, _attribute(1 | _NESTED, flags)):
+    for message in _answers(dump, family, command, attribute(1 | _NESTED, flags)):
         fields = dict(attributes(message, _GENERAL.size))
         device = _device(fields.get(1))
         for number, content in attributes(fields.get(_STATISTICS, memoryview(b""))):
@@ -113,8 +113,8 @@ def _plain(dump: Dump, family: int, command: int, flags: bytes) -> Iterator[tupl
 def _grouped(dump: Dump, family: int) -> Iterator[tuple[str, int, int, int | None]]:
     """Device, group, number and value of each statistic of the link's two groups."""
     # A set of bits without a mask: its size, and the bits of both groups.
-    bits = _attribute(1, b"") + _attribute(2, struct.pack("=I", 2)) + _attribute(4, struct.pack("=I", 0b11))
-    body = _attribute(2 | _NESTED, b"") + _attribute(3 | _NESTED, bits)
+    bits = attribute(1, b"") + attribute(2, struct.pack("=I", 2)) + attribute(4, struct.pack("=I", 0b11))
+    body = attribute(2 | _NESTED, b"") + attribute(3 | _NESTED, bits)
     for message in _answers(dump, family, _STATS_GET, body):
         device = ""
         for kind, content in attributes(message, _GENERAL.size):
@@ -136,10 +136,6 @@ def _answers(dump: Dump, family: int, command: int, body: bytes) -> Iterator[mem
                 yield message
     except (OSError, CollectorError):
         return
-
-
-def _attribute(kind: int, value: bytes) -> bytes:
-    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
 
 
 def _device(header: memoryview | None) -> str:

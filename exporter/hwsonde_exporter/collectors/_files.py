@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
+
+PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 def read_or_none(host: Host, path: Path | str) -> bytes | None:
@@ -59,12 +62,39 @@ def link_name(path: Path | str) -> str:
         return ""
 
 
+def pci_address(path: Path | str) -> str:
+    """Address on the PCI bus of the device that a folder of /sys/class belongs to; empty if it is on another bus or on none."""
+    name = link_name(f"{path}/device")
+    return name if PCI_ADDRESS.fullmatch(name) else ""
+
+
+def numa_node(host: Host, path: Path | str) -> str:
+    """Number of the NUMA node in a file, as a label; empty where the device is near to none (-1) or the kernel does not say."""
+    number = sys_number(host, path)
+    return "" if number is None else str(number)
+
+
 def link_target(path: Path | str) -> str:
     """Whole target of a symbolic link, or an empty text; how sysfs tells where in the tree of devices something sits."""
     try:
         return os.fsdecode(os.readlink(path))  # noqa: PTH115  as above
     except OSError:
         return ""
+
+
+def exists(path: Path | str) -> bool:
+    """Whether there is something at a path; what may not be looked at is not there. `Path.exists` would raise then."""
+    return os.path.exists(path)  # noqa: PTH110  as above
+
+
+def is_folder(path: Path | str) -> bool:
+    """Whether there is a directory at a path that may be looked at."""
+    return os.path.isdir(path)  # noqa: PTH112  as above
+
+
+def is_link(path: Path | str) -> bool:
+    """Whether there is a symbolic link at a path that may be looked at."""
+    return os.path.islink(path)  # noqa: PTH114  as above
 
 
 def read_net(host: Host, name: str) -> bytes:
@@ -77,10 +107,12 @@ def read_net(host: Host, name: str) -> bytes:
     Raises
     ------
     ReadError
-        If neither can be read.
+        If it cannot be read.
     """
     base = host.paths.procfs
     try:
         return host.files.read(f"{base}/1/net/{name}")
     except ReadError:
+        if exists(f"{base}/1/net"):
+            raise  # the host's network is there to be seen: what it lacks must not come from our own
         return host.files.read(f"{base}/net/{name}")

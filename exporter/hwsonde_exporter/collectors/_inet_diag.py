@@ -10,6 +10,8 @@ import struct
 import sys
 from typing import NamedTuple
 
+from hwsonde_exporter.collectors._netlink import attribute
+
 REQUEST_TYPE = 18  # TCPDIAG_GETSOCK
 ESTABLISHED, LISTEN = 1, 10
 _AF_UNSPEC, _AF_INET, _AF_INET6 = 0, 2, 10
@@ -84,9 +86,7 @@ class Flow(NamedTuple):
 def request(state: int, *, with_loopback: bool = True) -> bytes:
     """Request for all TCP sockets in one state, with struct tcp_info; those of the loopback addresses may be left out."""
     head = _REQUEST.pack(_AF_UNSPEC, 0, 0, 1 << (_INFO - 1), b"", 1 << state, 0)
-    return (
-        head if with_loopback else head + _ATTRIBUTE.pack(_ATTRIBUTE.size + len(_NO_LOOPBACK), _BYTECODE) + _NO_LOOPBACK
-    )
+    return head if with_loopback else head + attribute(_BYTECODE, _NO_LOOPBACK)
 
 
 def _filter() -> bytes:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hwsonde_exporter import parsing
+from hwsonde_exporter.collectors._files import exists
 from hwsonde_exporter.errors import ReadError, Reason, Unavailable
 
 _DEVICES = (Path("/dev/ipmi0"), Path("/dev/ipmi/0"), Path("/dev/ipmidev/0"))
@@ -58,7 +59,7 @@ class Ipmitool:
 
     def check(self) -> None:
         """Raise `Unavailable` with what is missing: the device, the right to use it, or the tool."""
-        device = next((device for device in self._devices if device.exists()), None)
+        device = next((device for device in self._devices if exists(device)), None)
         if device is None:
             raise Unavailable(
                 Reason.NO_HARDWARE,

@@ -1,4 +1,4 @@
-"""Dumps by netlink: one request, and every message of the answer as it comes; see netlink(7)."""
+"""Netlink: dumps (one request, and every message of the answer as it comes), and what messages are made of; see netlink(7)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from hwsonde_exporter.errors import ReadError
 
 ROUTE, SOCK_DIAG, GENERIC, RDMA = 0, 4, 16, 20
 
-_HEADER = struct.Struct("=IHHII")  # struct nlmsghdr: length, type, flags, sequence, port
+HEADER = struct.Struct("=IHHII")  # struct nlmsghdr: length, type, flags, sequence, port
 _ATTRIBUTE = struct.Struct("=HH")
 _TYPE_MASK = 0x3FFF  # without the flags "nested" and "network byte order"
-_REQUEST_DUMP = 0x1 | 0x300  # NLM_F_REQUEST | NLM_F_DUMP
-_ERROR, _DONE = 2, 3
+REQUEST = 0x1  # NLM_F_REQUEST
+_DUMP = 0x300  # NLM_F_DUMP
+ERROR, _DONE = 2, 3
 # The kernel fills what it is given, up to 32 KiB a message.
-_RECEIVE_BYTES = 1 << 16
-_TIMEOUT_SECONDS = 2.0
+RECEIVE_BYTES = 1 << 16
+TIMEOUT_SECONDS = 2.0
 
 # Protocol, type and body of a request -> type and body of each message of the answer.
 Dump = Callable[[int, int, bytes], Iterator[tuple[int, memoryview]]]
@@ -41,12 +42,12 @@ def dumper(procfs: Path) -> Dump:
 
     def dump(protocol: int, kind: int, body: bytes) -> Iterator[tuple[int, memoryview]]:
         with host_socket(procfs, socket.AF_NETLINK, socket.SOCK_RAW, protocol) as channel:
-            channel.settimeout(_TIMEOUT_SECONDS)
-            channel.send(_HEADER.pack(_HEADER.size + len(body), kind, _REQUEST_DUMP, 1, 0) + body)
+            channel.settimeout(TIMEOUT_SECONDS)
+            channel.send(HEADER.pack(HEADER.size + len(body), kind, REQUEST | _DUMP, 1, 0) + body)
             while True:
                 done = False
-                for answer, message in messages(memoryview(channel.recv(_RECEIVE_BYTES))):
-                    if answer in (_ERROR, _DONE):
+                for answer, message in messages(memoryview(channel.recv(RECEIVE_BYTES))):
+                    if answer in (ERROR, _DONE):
                         _check(message)
                         done = True
                         break
@@ -74,13 +75,18 @@ def messages(data: memoryview) -> Iterator[tuple[int, memoryview]]:
     """
     place = 0
     while place < len(data):
-        if place + _HEADER.size > len(data):
+        if place + HEADER.size > len(data):
             raise ReadError("netlink: a message is cut")
-        length, kind, *_ = _HEADER.unpack_from(data, place)
-        if length < _HEADER.size or place + length > len(data):
+        length, kind, *_ = HEADER.unpack_from(data, place)
+        if length < HEADER.size or place + length > len(data):
             raise ReadError("netlink: a message is cut")
-        yield kind, data[place + _HEADER.size : place + length]
+        yield kind, data[place + HEADER.size : place + length]
         place += (length + 3) & ~3
+
+
+def attribute(kind: int, value: bytes) -> bytes:
+    """An attribute of a request, filled up to a multiple of four bytes."""
+    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value + bytes(-len(value) % 4)
 
 
 def attributes(message: memoryview, start: int = 0) -> Iterator[tuple[int, memoryview]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import socket
 import threading
@@ -92,7 +93,10 @@ def _in_namespace(place: Path, family: int, kind: int, protocol: int) -> socket.
             problems.append(error)
 
     thread = threading.Thread(target=enter, name="network namespace", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:
+        raise OSError(errno.EAGAIN, "no thread can be started") from None
     thread.join()
     if problems:
         raise problems[0]

@@ -103,7 +103,7 @@ _BYTES = _counter(
     "data_bytes",
     "Bytes that hosts have read and written over the life of the device.",
     "data units read and written x 512000",
-    "direction",
+    "operation",
     "bytes",
 )
 _COMMANDS = _counter(

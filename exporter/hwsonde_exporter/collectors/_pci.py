@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hwsonde_exporter import parsing
-from hwsonde_exporter.collectors._files import entries, link_name, link_target, sys_text
+from hwsonde_exporter.collectors._files import PCI_ADDRESS, entries, link_name, link_target, sys_text
 from hwsonde_exporter.host import Host
 
-_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")
 # The root of a tree; Intel VMD puts a second one below a device of the first.
 _ROOT = re.compile(r"(pci)?[0-9a-f]{4,8}:[0-9a-f]{2}\Z")
 _NVIDIA = "0x10de"
@@ -57,7 +56,7 @@ def chain_of(target: str) -> tuple[str, ...]:
     """Addresses from the root of its tree down to a device, by the target of its link in /sys/bus/pci/devices."""
     addresses: list[str] = []
     for part in target.split("/"):
-        if _ADDRESS.match(part):
+        if PCI_ADDRESS.fullmatch(part):
             addresses.append(part)
         elif _ROOT.match(part):
             addresses.clear()
@@ -92,7 +91,7 @@ def devices(host: Host) -> list[Device]:
     bridges: dict[str, tuple[str, ...]] = {}
     for address in entries(base):
         path = f"{base}/{address}"
-        if not _ADDRESS.match(address) or link_name(f"{path}/physfn"):
+        if not PCI_ADDRESS.fullmatch(address) or link_name(f"{path}/physfn"):
             continue
         kind = kind_of(sys_text(host, f"{path}/class"), sys_text(host, f"{path}/vendor"))
         if not kind or kind == BRIDGE:

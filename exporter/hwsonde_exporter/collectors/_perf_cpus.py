@@ -112,6 +112,12 @@ class CpuCounters:
         with self._lock:
             return Counter(pair for outcomes in self._outcomes.values() for pair in outcomes.items())
 
+    def has(self, names: Collection[str]) -> bool:
+        """Whether one of these events is counted on some CPU."""
+        with self._lock:
+            groups = [group for opened in self._groups.values() for group in opened]
+        return any(event.name in names for group in groups for event in group.events)
+
     @property
     def cpus(self) -> int:
         """Number of CPUs on which something is counted."""

@@ -6,22 +6,18 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from hwsonde_exporter.collectors._ethtool_ioctl import STRING_BYTES, Ethtool
+from hwsonde_exporter.collectors._ethtool_ioctl import Ethtool, split_names
 from hwsonde_exporter.collectors._setting_rows import Row, row
 
 GCOALESCE = 0x0E
 GRINGPARAM = 0x10
 GPAUSEPARAM = 0x12
-GSTRINGS = 0x1B
 GPFLAGS = 0x27
-GSSET_INFO = 0x37
 GFEATURES = 0x3A
 GCHANNELS = 0x3C
 GFECPARAM = 0x50
 _PRIVATE_FLAGS, _FEATURES = 2, 4  # string sets
 _MAX_STRINGS = 512
-_SET = struct.Struct("=IIQI")
-_STRINGS = struct.Struct("=III")
 
 # How the kernel calls its features, and how ethtool(8) and people do; those that change how fast a link is.
 _FEATURE_NAMES = {
@@ -124,16 +120,7 @@ class EthtoolSettings:
         return " ".join(name for bit, name in enumerate(names[:32]) if name and flags >> bit & 1) or "none"
 
     def _strings(self, device: str, kind: int) -> list[str]:
-        request = bytearray(_SET.pack(GSSET_INFO, 0, 1 << kind, 0))
-        self._ethtool.call(device, request)
-        _, _, mask, count = _SET.unpack(request)
-        if not mask or not 0 < count <= _MAX_STRINGS:
-            return []
-        request = bytearray(_STRINGS.pack(GSTRINGS, kind, count)) + bytearray(_MAX_STRINGS * STRING_BYTES)
-        self._ethtool.call(device, request)
-        count = min(_STRINGS.unpack_from(request)[2], count)
-        starts = range(_STRINGS.size, _STRINGS.size + count * STRING_BYTES, STRING_BYTES)
-        return [_text(bytes(request[start : start + STRING_BYTES])) for start in starts]
+        return split_names(self._ethtool.strings(device, kind, _MAX_STRINGS))
 
 
 def features_on(names: list[str], blocks: bytes) -> str:
@@ -161,8 +148,3 @@ def _on(number: int) -> str:
 
 def _bits(number: int, names: tuple[str, ...]) -> str:
     return "+".join(name for bit, name in enumerate(names) if number >> bit & 1) or "none"
-
-
-def _text(field: bytes) -> str:
-    name = field.partition(b"\0")[0].strip()
-    return name.decode("ascii") if name.isascii() and name.decode("ascii").isprintable() else ""

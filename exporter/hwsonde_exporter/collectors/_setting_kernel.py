@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from hwsonde_exporter.collectors._files import entries
+from hwsonde_exporter.collectors._files import entries, is_folder
 from hwsonde_exporter.collectors._setting_rows import (
     Row,
     agreed,
@@ -93,7 +93,7 @@ def kernel_rows(host: Host) -> Iterator[Row]:
     yield from _nvidia_rows(host)
     yield from _vulnerability_rows(host)
     groups = host.paths.sys("kernel", "iommu_groups")
-    if groups.is_dir():
+    if is_folder(groups):
         kinds = [read_line(host, groups / name / "type") or "" for name in entries(groups)]
         yield row("kernel.iommu", agreed(kinds) or ("on" if kinds else "off"))
     yield from file_rows(host, host.paths.sys("class", "dmi", "id"), _DMI_FILES)
@@ -139,7 +139,7 @@ def _parameter_rows(host: Host) -> Iterator[Row]:
 
 def _module_rows(host: Host) -> Iterator[Row]:
     base = host.paths.sys("module")
-    loaded = {name for name in _MODULES if (base / name).is_dir()}
+    loaded = {name for name in _MODULES if is_folder(base / name)}
     for name in sorted(loaded):
         yield row(f"module.{name}", read_line(host, base / name / "version") or "loaded")
     for name, companion in _COMPANIONS:

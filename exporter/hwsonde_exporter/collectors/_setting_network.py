@@ -11,10 +11,10 @@ from pathlib import Path
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._dcb import AskDcb, parse_dcb
-from hwsonde_exporter.collectors._files import entries, sys_number, sys_text
+from hwsonde_exporter.collectors._files import entries, exists, is_folder, is_link, sys_number
 from hwsonde_exporter.collectors._netns import is_ours
 from hwsonde_exporter.collectors._setting_ethtool import EthtoolSettings
-from hwsonde_exporter.collectors._setting_rows import Row, file_rows, first_word, plain, row, switch
+from hwsonde_exporter.collectors._setting_rows import Row, file_rows, first_word, plain, read_line, row, switch
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
 
@@ -81,7 +81,7 @@ def network_rows(host: Host, ethtool: EthtoolSettings | None, dcb: AskDcb | None
             continue
         yield from file_rows(host, folder, _DEVICE_FILES, device)
         yield from _interrupt_rows(host, folder, device)
-        if not (folder / "device").exists():
+        if not exists(folder / "device"):
             continue
         if ethtool is not None:
             yield from ethtool.rows(device)
@@ -102,14 +102,14 @@ def spread(cpus: int) -> str:
 
 def _is_live(host: Host) -> bool:
     """Whether procfs is a kernel's, not a copy of its files, whose namespace nobody could be in."""
-    return (host.paths.procfs / "self").is_symlink()
+    return is_link(host.paths.procfs / "self")
 
 
 def _carries_traffic(host: Host, folder: Path) -> bool:
-    if (folder / "device" / "physfn").exists():  # a virtual function has its master's settings
+    if exists(folder / "device" / "physfn"):  # a virtual function has its master's settings
         return False
     kind = sys_number(host, folder / "type")
-    return (folder / "device").exists() or (folder / "bonding").is_dir() or kind == _INFINIBAND
+    return exists(folder / "device") or is_folder(folder / "bonding") or kind == _INFINIBAND
 
 
 def _interrupt_rows(host: Host, folder: Path, device: str) -> Iterator[Row]:
@@ -119,12 +119,12 @@ def _interrupt_rows(host: Host, folder: Path, device: str) -> Iterator[Row]:
     for number in numbers:
         place = host.paths.proc("irq", number)
         # What the interrupt controller chose of what is allowed; older kernels show only the latter.
-        text = sys_text(host, place / "effective_affinity_list") or sys_text(host, place / "smp_affinity_list")
-        cpus.update(parsing.cpu_list(text.encode()))
+        text = read_line(host, place / "effective_affinity_list") or read_line(host, place / "smp_affinity_list")
+        cpus.update(parsing.cpu_list((text or "").encode()))
     if not cpus:
         return
     yield row("network.interrupt_cpus", spread(len(cpus)), device)
-    local = set(parsing.cpu_list(sys_text(host, folder / "device" / "local_cpulist").encode()))
+    local = set(parsing.cpu_list((read_line(host, folder / "device" / "local_cpulist") or "").encode()))
     if local:
         near = len(cpus & local)
         yield row("network.interrupt_locality", "local" if near == len(cpus) else "mixed" if near else "remote", device)

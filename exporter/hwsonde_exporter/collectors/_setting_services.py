@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from hwsonde_exporter import parsing
-from hwsonde_exporter.collectors._files import entries
+from hwsonde_exporter.collectors._files import entries, exists, is_folder
 from hwsonde_exporter.collectors._setting_rows import Row, file_rows, plain, row
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
@@ -44,12 +44,12 @@ def service_rows(host: Host) -> Iterator[Row]:
     running = _running(host)
     time = sorted({_TIME_SERVICES[name] for name in running or () if name in _TIME_SERVICES})
     if not time:
-        time = [name for file, name in _TIME_FILES if (host.paths.rootfs / file).exists()]
+        time = [name for file, name in _TIME_FILES if exists(host.paths.rootfs / file)]
     if time or running:
         yield row("time.service", " ".join(time) or "none")
     if running:
         for name, module in _WATCHED:
-            if module and not host.paths.sys("module", module).is_dir():
+            if module and not is_folder(host.paths.sys("module", module)):
                 continue
             yield row(f"service.{name}", "running" if name in running else "not running")
     for name in _LAUNCHERS:

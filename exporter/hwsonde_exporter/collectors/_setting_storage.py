@@ -6,17 +6,16 @@ mount options of mount(8), nfs(5), xfs(5), ext4(5) and mount.lustre(8).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from hwsonde_exporter import parsing
-from hwsonde_exporter.collectors._files import entries, read_or_none, sys_number
+from hwsonde_exporter.collectors._files import entries, sys_number
 from hwsonde_exporter.collectors._setting_rows import Row, file_rows, kibibytes, plain, row, selected, switch, words
-from hwsonde_exporter.collectors.filesystem import Mount, choose, parse_mountinfo
+from hwsonde_exporter.collectors.filesystem import Mount, choose, read_mounts
+from hwsonde_exporter.collectors.storage import MADE_IN_ADVANCE, NVME_PATH
+from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
 
-# What holds no data of anybody's, and partitions of a multipath namespace.
-_LEFT_OUT = re.compile(r"(loop|ram|zram|nbd|sr|fd)\d+\Z|nvme\d+c\d+n\d+\Z")
 _QUEUE_FILES = (
     ("storage.scheduler", "queue/scheduler", selected),
     ("storage.read_ahead_bytes", "queue/read_ahead_kb", kibibytes),
@@ -51,25 +50,27 @@ _OPTIONS = frozenset((
 _LONGEST_OPTION = 40
 _MAX_MOUNTS = 100  # where every user's home is a mount of its own, there may be any number
 _FORCED = frozenset((b"emergency_ro", b"shutdown"))
+# Filesystems that the kernel makes read-only when their disk fails it.
+_LOCAL = frozenset((b"btrfs", b"exfat", b"ext2", b"ext3", b"ext4", b"f2fs", b"jfs", b"nilfs2", b"vfat", b"xfs"))
 
 
 def storage_rows(host: Host) -> Iterator[Row]:
     """Settings of whole disks that have a queue, and of the filesystems that hold files."""
     base = host.paths.sys("block")
     for name in entries(base):
-        if not _LEFT_OUT.match(name) and sys_number(host, base / name / "size"):
+        if MADE_IN_ADVANCE.match(name) or NVME_PATH.match(name):
+            continue
+        if sys_number(host, base / name / "size"):
             yield from file_rows(host, base / name, _QUEUE_FILES, name.replace("!", "/"))
     yield from _mount_rows(host)
 
 
 def _mount_rows(host: Host) -> Iterator[Row]:
-    for process in ("1", "self"):
-        data = read_or_none(host, host.paths.proc(process, "mountinfo"))
-        if data:
-            break
-    else:
+    try:
+        mounts = read_mounts(host)
+    except ReadError:
         return
-    for mount in choose(parse_mountinfo(data), host.ignored.mounts)[:_MAX_MOUNTS]:
+    for mount in choose(mounts, host.ignored.mounts)[:_MAX_MOUNTS]:
         device = parsing.text(mount.mountpoint)
         yield row("mount.access", access(mount), device)
         yield row("mount.options", f"{parsing.text(mount.fstype)} {options(mount)}", device)
@@ -82,7 +83,7 @@ def access(mount: Mount) -> str:
     filesystem is.
     """
     own, shared = mount.options.split(b","), mount.filesystem_options.split(b",")
-    if not _FORCED.isdisjoint(shared) or (b"ro" in shared and b"rw" in own):
+    if not _FORCED.isdisjoint(shared) or (mount.fstype in _LOCAL and b"ro" in shared and b"rw" in own):
         return "forced ro"
     return "ro" if b"ro" in own or b"ro" in shared else "rw"
 

@@ -5,15 +5,49 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-_REMEMBERED = 512
+REMEMBERED = 512
+Value = TypeVar("Value")
+
+
+class Recent(Generic[Value]):
+    """Values by key; beyond a limit the one that was not asked for the longest is forgotten.
+
+    Parameters
+    ----------
+    make
+        Makes the value of a key that is asked for first.
+    limit
+        Greatest number of values.
+    """
+
+    def __init__(self, make: Callable[[], Value], limit: int = REMEMBERED) -> None:
+        self._make = make
+        self._limit = limit
+        self._values: OrderedDict[Hashable, Value] = OrderedDict()
+
+    def of(self, key: Hashable) -> Value:
+        """The value of a key."""
+        value = self._values.get(key)
+        if value is None:
+            value = self._values[key] = self._make()
+            if len(self._values) > self._limit:
+                self._values.popitem(last=False)
+        else:
+            self._values.move_to_end(key)
+        return value
+
+    def __len__(self) -> int:
+        """Give the number of values that are remembered."""
+        return len(self._values)
 
 
 @dataclass(slots=True)
 class _Life:
     """What is known of the counters under one name: ``past`` of the lives that are over, ``last`` of the present one."""
 
-    identity: int
+    identity: int | None = None
     past: dict[Hashable, int] = field(default_factory=dict)
     last: dict[Hashable, int] = field(default_factory=dict)
 
@@ -26,17 +60,11 @@ class Continued:
     """
 
     def __init__(self) -> None:
-        self._lives: OrderedDict[str, _Life] = OrderedDict()
+        self._lives = Recent(_Life)
 
     def begin(self, name: str, identity: int) -> Callable[[Hashable, int], int]:
         """Give what turns the present values of the cgroup with this ``identity`` (its inode) into steady ones."""
-        life = self._lives.get(name)
-        if life is None:
-            life = self._lives[name] = _Life(identity)
-            if len(self._lives) > _REMEMBERED:
-                self._lives.popitem(last=False)
-        else:
-            self._lives.move_to_end(name)
+        life = self._lives.of(name)
         if life.identity != identity:
             life.identity = identity
             for key, value in life.last.items():

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors import _workload_tables as table
 from hwsonde_exporter.collectors._cgroup_files import Read, Row
-from hwsonde_exporter.collectors._workload_counters import Gathered
+from hwsonde_exporter.collectors._workload_counters import REMEMBERED, Gathered, Recent
 from hwsonde_exporter.metric import Metric
 
 # So many processes of a workload are asked for their namespace; a container's share one.
 _ASKED = 16
-_REMEMBERED = 512
 _FIELDS: tuple[tuple[Metric, tuple[str, ...], bytes, bytes], ...] = (
     (table.TCP_SEGMENTS, ("received",), b"Tcp", b"InSegs"),
     (table.TCP_SEGMENTS, ("transmitted",), b"Tcp", b"OutSegs"),
@@ -40,7 +38,7 @@ class NamespaceReader:
     def __init__(self, read: Read, procfs: str) -> None:
         self._read = read
         self._procfs = procfs
-        self._sums: OrderedDict[Hashable, Gathered] = OrderedDict()
+        self._sums = Recent(Gathered, REMEMBERED * len(_FIELDS))
 
     def rows(self, owners: Mapping[str, Sequence[int]]) -> dict[str, list[Row]]:
         """Sums over the namespaces of each owner, given its processes; a namespace of several owners is the first one's."""
@@ -71,17 +69,9 @@ class NamespaceReader:
         rows: list[Row] = []
         for place, values in parts.items():
             metric, labels, _, _ = _FIELDS[place]
-            total = self._sum(owner, place).update(values, lambda _: False)
+            total = self._sums.of((owner, place)).update(values, lambda _: False)
             rows.append((metric, labels, total, 1))
         return rows
-
-    def _sum(self, owner: str, place: int) -> Gathered:
-        key = (owner, place)
-        gathered = self._sums.setdefault(key, Gathered())
-        self._sums.move_to_end(key)
-        if len(self._sums) > _REMEMBERED * len(_FIELDS):
-            self._sums.popitem(last=False)
-        return gathered
 
     def _tables(self, number: int, name: str) -> dict[bytes, dict[bytes, int]]:
         data = self._read(f"{self._procfs}/{number}/net/{name}")

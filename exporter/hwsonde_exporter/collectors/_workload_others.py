@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwsonde_exporter.collectors._cgroup_files import Read, usage
@@ -32,6 +32,8 @@ class Others:
         self._rest = Rest()
         self._seen: dict[str, _Seen] = {}
         self._named: list[str] = []
+        self._known: frozenset[str] = frozenset()
+        self._whole = 0
         self._turn = 0
 
     def update(
@@ -58,26 +60,32 @@ class Others:
         by_name = {entity.workload: entity for entity in others}
         self._seen = {name: seen for name, seen in self._seen.items() if name in by_name}
         self._named = [name for name in self._named if name in by_name]
-        values = {name: self._look(by_name[name], whole, read) for name in self._due(by_name)}
+        new = by_name.keys() - self._known if self._known else frozenset[str]()
+        values = {
+            name: self._look(by_name[name], whole, self._whole if name in new else 0, read)
+            for name in self._due(by_name, new)
+        }
+        self._known, self._whole = frozenset(by_name), whole
         self._elect(name for name, used in values.items() if used is not None)
         named = {name: used for name in sorted(self._named) if (used := values.get(name)) is not None}
         return self._rest.update(whole, workloads), named
 
-    def _due(self, by_name: Mapping[str, Entity]) -> list[str]:
-        """Those that are named, and the next few of the rest."""
-        rest = [name for name in by_name if name not in self._named]
+    def _due(self, by_name: Mapping[str, Entity], new: Collection[str]) -> list[str]:
+        """Those that are named, and the next few of the rest; the first of them those that were not there before."""
+        rest = [name for name in by_name if name not in self._named and name not in new]
         start = self._turn if self._turn < len(rest) else 0
         self._turn = start + _SLICE
-        return self._named + rest[start : self._turn]
+        return self._named + sorted(new)[:_SLICE] + rest[start : self._turn]
 
-    def _look(self, entity: Entity, whole: int, read: Read) -> int | None:
+    def _look(self, entity: Entity, whole: int, since: int, read: Read) -> int | None:
+        """Read its CPU; at the first look its share is that since the whole host had used ``since``."""
         used = usage(read, entity.group)
         if used is None:
             self._seen.pop(entity.workload, None)
             return None
         last = self._seen.get(entity.workload)
         if last is None or used < last.used:
-            self._seen[entity.workload] = _Seen(used, whole, used / max(1, whole))
+            self._seen[entity.workload] = _Seen(used, whole, min(1.0, used / max(1, whole - since)))
         elif whole > last.whole:
             share = (used - last.used) / (whole - last.whole)
             self._seen[entity.workload] = _Seen(used, whole, (last.share + share) / 2)

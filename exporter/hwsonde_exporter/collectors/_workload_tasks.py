@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,7 +9,7 @@ from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors import _workload_tables as table
 from hwsonde_exporter.collectors._cgroup_files import Read, Row
 from hwsonde_exporter.collectors._cgroups import CONTROLLERS, UNIFIED, Group
-from hwsonde_exporter.collectors._workload_counters import Gathered
+from hwsonde_exporter.collectors._workload_counters import Gathered, Recent
 
 STATES = ("running", "sleeping", "uninterruptible", "stopped")
 # R running, S and I sleeping, D waiting for a device, T stopped by a signal, t by a tracer; zombies (Z) do nothing any more.
@@ -22,7 +21,6 @@ _STATES = {
     b"T": "stopped",
     b"t": "stopped",
 }
-_REMEMBERED = 512
 _MAX_LISTED = 20_000
 _SLACK_SECONDS = 0.02
 
@@ -85,7 +83,7 @@ class TaskReader:
         self._procfs = procfs
         self.budget = budget
         self._ticks = ticks
-        self._sums: OrderedDict[str, _Sums] = OrderedDict()
+        self._sums = Recent(_Sums)
         self._last_uptime: float | None = None
 
     def processes(self, members: Sequence[Group]) -> list[int]:
@@ -124,10 +122,7 @@ class TaskReader:
             if times is not None:
                 waiting[number, start], switches[number, start] = times
         rows: list[Row] = [(table.TASKS, (state,), count, 1) for state, count in states.items()]
-        sums = self._sums.setdefault(name, _Sums())
-        self._sums.move_to_end(name)
-        if len(self._sums) > _REMEMBERED:
-            self._sums.popitem(last=False)
+        sums = self._sums.of(name)
         if waiting or not numbers:
             rows.append((table.SCHEDULE_WAITING, (), sums.waiting.update(waiting, self._is_new), 1_000_000_000))
             rows.append((table.SWITCHES, (), sums.switches.update(switches, self._is_new), 1))

@@ -82,11 +82,13 @@ class BondingCollector:
         for bond in self._bonds():
             base = f"{self._net}/{bond}/bonding"
             mode = sys_text(self.host, f"{base}/mode").partition(" ")[0]
-            if not mode:
-                continue
             aggregator = sys_number(self.host, f"{base}/ad_aggregator") if mode == _LACP else None
             members = _names(sys_text(self.host, f"{base}/slaves"))
-            samples += [Sample(INFO, (bond, mode), 1), Sample(MEMBERS, (bond,), len(members))]
+            if mode:
+                samples.append(Sample(INFO, (bond, mode), 1))
+            elif not members:
+                continue  # it is gone
+            samples.append(Sample(MEMBERS, (bond,), len(members)))
             active = 0
             for member in members:
                 found = self._member(bond, member, aggregator)

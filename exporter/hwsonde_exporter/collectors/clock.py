@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from hwsonde_exporter import parsing
-from hwsonde_exporter.collectors._files import entries, link_name, read_or_none, sys_text
+from hwsonde_exporter.collectors._files import entries, pci_address, read_or_none, sys_text
 from hwsonde_exporter.collectors.host import Clock, read_clock
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
@@ -64,7 +64,7 @@ class ClockCollector:
         self._clocks = [
             Sample(
                 PTP_INFO,
-                (name, sys_text(self.host, f"{base}/{name}/clock_name"), link_name(f"{base}/{name}/device")),
+                (name, sys_text(self.host, f"{base}/{name}/clock_name"), pci_address(f"{base}/{name}")),
                 1,
             )
             for name in entries(base)

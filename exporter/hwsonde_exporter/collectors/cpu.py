@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._counters import Held, SteadySum
-from hwsonde_exporter.collectors._files import read_or_none, sys_number
+from hwsonde_exporter.collectors._files import read_or_none
+from hwsonde_exporter.collectors._topology import Topology
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -144,6 +145,17 @@ RUNNING_SAMPLED = Quantity(
 )
 
 
+# For each label of `INFO` behind the package what x86 calls it in cpuinfo, then what ARM does.
+_IDENTITY = (
+    (b"vendor_id", b"CPU implementer"),
+    (b"model name",),
+    (b"cpu family", b"CPU architecture"),
+    (b"model", b"CPU part"),
+    (b"stepping", b"CPU revision"),
+    (b"microcode",),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Stat:
     """What /proc/stat says.
@@ -211,8 +223,10 @@ def parse_schedstat(data: bytes) -> dict[int, tuple[int, int, int]]:
 
 
 def parse_cpuinfo(data: bytes) -> dict[str, tuple[str, ...]]:
-    """Parse /proc/cpuinfo: package -> the labels of `INFO` after the first, from the package's first CPU."""
-    keys = (b"vendor_id", b"model name", b"cpu family", b"model", b"stepping", b"microcode")
+    """Parse /proc/cpuinfo: package -> the labels of `INFO` after the first, from the package's first CPU.
+
+    On ARM the kernel gives numbers instead of names, and tells no package.
+    """
     packages: dict[str, tuple[str, ...]] = {}
     for block in data.split(b"\n\n"):
         fields: dict[bytes, bytes] = {}
@@ -220,7 +234,7 @@ def parse_cpuinfo(data: bytes) -> dict[str, tuple[str, ...]]:
             key, colon, value = line.partition(b":")
             if colon:
                 fields.setdefault(key.strip(), value.strip())
-        labels = tuple(parsing.text(fields.get(key, b"")) for key in keys)
+        labels = tuple(parsing.text(next((fields[key] for key in keys if fields.get(key)), b"")) for keys in _IDENTITY)
         if any(labels):
             packages.setdefault(parsing.text(fields.get(b"physical id", b"0")), labels)
     return packages
@@ -247,7 +261,7 @@ class CpuCollector:
         self._stat = str(host.paths.proc("stat"))
         self._held = Held(_SLIP_SECONDS * USER_HZ)
         self._info: dict[str, tuple[str, ...]] = {}
-        self._package: dict[int, str] = {}
+        self._topology = Topology(host)
         self._schedule: dict[tuple[str, Metric], SteadySum] = {}
         self._shares = Shares()
 
@@ -259,9 +273,10 @@ class CpuCollector:
     def collect(self) -> Iterable[Sample]:
         """Read every file; one that is missing loses only its own series."""
         samples = [Sample(INFO, (package, *labels), 1) for package, labels in self._info.items()]
-        stat = read_or_none(self.host, self._stat)
+        data = read_or_none(self.host, self._stat)
+        stat = parse_stat(data) if data is not None else None
         if stat is not None:
-            samples += self._stat_samples(parse_stat(stat))
+            samples += self._stat_samples(stat)
         for name, give in (
             ("softirqs", self._softirq_samples),
             ("loadavg", self._load_samples),
@@ -270,6 +285,9 @@ class CpuCollector:
             data = read_or_none(self.host, self.host.paths.proc(name))
             if data is not None:
                 samples += give(data)
+        # The many series of single CPUs come last: they are what a limit on the collector's series may cut off.
+        if stat is not None:
+            samples += self._cpu_samples(stat)
         if not samples:
             raise ReadError(f"{self._stat}: cannot be read; is --path.procfs right?")
         return samples
@@ -302,12 +320,6 @@ class CpuCollector:
 
     def _stat_samples(self, stat: Stat) -> list[Sample]:
         samples = []
-        for cpu, row in stat.cpus.items():
-            label = str(cpu)
-            for mode, ticks in zip(MODES, row, strict=False):
-                if ticks is not None:
-                    held = self._held.value((cpu, mode), ticks)
-                    samples.append(Sample(SECONDS, (label, mode), held / USER_HZ))
         for mode, ticks in zip(("user", "nice"), stat.total[8:], strict=False):
             if ticks is not None:
                 samples.append(Sample(GUEST_SECONDS, (mode,), ticks / USER_HZ))
@@ -320,10 +332,19 @@ class CpuCollector:
         ):
             if key in stat.counts:
                 samples.append(Sample(metric, (), stat.counts[key]))
-        online = read_or_none(self.host, self.host.paths.sys("devices/system/cpu/online"))
-        count = len(parsing.cpu_list(online)) if online else len(stat.cpus)
+        count = len(self._topology.online()) or len(stat.cpus)
         if count:
             samples.append(Sample(ONLINE, (), count))
+        return samples
+
+    def _cpu_samples(self, stat: Stat) -> list[Sample]:
+        samples = []
+        for cpu, row in stat.cpus.items():
+            label = str(cpu)
+            for mode, ticks in zip(MODES, row, strict=False):
+                if ticks is not None:
+                    held = self._held.value((cpu, mode), ticks)
+                    samples.append(Sample(SECONDS, (label, mode), held / USER_HZ))
         return samples
 
     @staticmethod
@@ -338,7 +359,7 @@ class CpuCollector:
     def _schedule_samples(self, data: bytes) -> list[Sample]:
         packages: dict[str, dict[Hashable, tuple[int, int, int]]] = {}
         for cpu, values in parse_schedstat(data).items():
-            packages.setdefault(self._package_of(cpu), {})[cpu] = values
+            packages.setdefault(self._topology.package(cpu), {})[cpu] = values
         samples = []
         for package, cpus in packages.items():
             for column, (metric, scale) in enumerate(
@@ -348,16 +369,6 @@ class CpuCollector:
                 parts = {cpu: values[column] for cpu, values in cpus.items()}
                 samples.append(Sample(metric, (package,), total.update(parts) / scale))
         return samples
-
-    def _package_of(self, cpu: int) -> str:
-        package = self._package.get(cpu)
-        if package is None:
-            base = self.host.paths.sys("devices/system/cpu")
-            # Some virtual machines and ARM boards give -1 or nothing: one package then.
-            package = self._package[cpu] = str(
-                sys_number(self.host, f"{base}/cpu{cpu}/topology/physical_package_id") or 0
-            )
-        return package
 
 
 class Shares:

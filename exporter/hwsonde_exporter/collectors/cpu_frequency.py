@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hwsonde_exporter.collectors._files import sys_number
 from hwsonde_exporter.collectors._topology import Topology
-from hwsonde_exporter.collectors.cpu_clock import MAX_KILOHERTZ
+from hwsonde_exporter.collectors.cpu_clock import hertz_of
 from hwsonde_exporter.errors import ReadError, Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -37,7 +37,7 @@ class CpuFrequencyCollector:
     def __init__(self, host: Host) -> None:
         self.host = host
         self._topology = Topology(host)
-        self._base = str(host.paths.sys("devices/system/cpu"))
+        self._base = self._topology.base
 
     def probe(self) -> None:
         """Raise `Unavailable` where the kernel shows no frequency."""
@@ -54,4 +54,7 @@ class CpuFrequencyCollector:
 
     def _hertz(self, cpu: int) -> int | None:
         kilohertz = sys_number(self.host, f"{self._base}/cpu{cpu}/cpufreq/scaling_cur_freq")
-        return kilohertz * 1000 if kilohertz and kilohertz <= MAX_KILOHERTZ else None
+        hertz = hertz_of(kilohertz)
+        if kilohertz is not None and hertz is None:
+            self.host.rejections.add()
+        return hertz

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import ClassVar
 
-from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._counters import SteadySum
-from hwsonde_exporter.collectors._files import entries, read_or_none, sys_number, sys_text
+from hwsonde_exporter.collectors._files import entries, sys_number, sys_text
+from hwsonde_exporter.collectors._topology import Topology
 from hwsonde_exporter.errors import Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -36,19 +36,20 @@ class CpuIdleCollector:
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self._base = str(host.paths.sys("devices/system/cpu"))
+        self._topology = Topology(host)
+        self._base = self._topology.base
         self._names: dict[tuple[int, str], str] = {}
         self._totals: dict[str, SteadySum] = {}
 
     def probe(self) -> None:
         """Raise `Unavailable` where the kernel runs no idle driver."""
-        if not any(self._states(cpu) for cpu in self._online()):
+        if not any(self._states(cpu) for cpu in self._topology.online()):
             raise Unavailable(Reason.NO_KERNEL_SUPPORT, "the kernel has no cpuidle driver; usual in a virtual machine")
 
     def collect(self) -> Iterable[Sample]:
         """Read one file a CPU and state."""
         states: dict[str, dict[Hashable, int]] = {}
-        for cpu in self._online():
+        for cpu in self._topology.online():
             for state in self._states(cpu):
                 microseconds = sys_number(self.host, f"{self._base}/cpu{cpu}/cpuidle/{state}/time")
                 if microseconds is not None:
@@ -57,10 +58,6 @@ class CpuIdleCollector:
             Sample(SECONDS, (name,), self._totals.setdefault(name, SteadySum()).update(parts) / 1e6)
             for name, parts in states.items()
         ]
-
-    def _online(self) -> list[int]:
-        data = read_or_none(self.host, f"{self._base}/online")
-        return parsing.cpu_list(data) if data else []
 
     def _states(self, cpu: int) -> list[str]:
         return [name for name in entries(f"{self._base}/cpu{cpu}/cpuidle") if name.startswith("state")]

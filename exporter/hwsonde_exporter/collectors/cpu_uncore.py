@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._files import entries, sys_number
+from hwsonde_exporter.collectors.cpu_clock import hertz_of
 from hwsonde_exporter.errors import ReadError, Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -16,8 +17,6 @@ from hwsonde_exporter.registry import register
 _DIE = re.compile(r"package_(\d{2,4})_die_(\d{2,4})\Z")
 _CLUSTER = re.compile(r"uncore\d{2,4}\Z")
 _FILE = "current_freq_khz"
-# Above this a reading is no clock frequency (kHz).
-_MAX_KILOHERTZ = 20_000_000
 
 FREQUENCY = Metric(
     name="hwsonde_cpu_uncore_frequency_hertz",
@@ -73,14 +72,17 @@ class CpuUncoreCollector:
                 lowest[labels] = min(value, lowest.get(labels, value))
         if not lowest:
             raise ReadError(f"{self._base}: no frequency can be read")
-        return [Sample(FREQUENCY, labels, value * 1000) for labels, value in lowest.items()]
+        return [Sample(FREQUENCY, labels, value) for labels, value in lowest.items()]
 
     def _read(self, path: str) -> int | None:
         try:
             value = parsing.number(self.host.files.read(path).strip())
         except ReadError:
             return None
-        return value if value is not None and value <= _MAX_KILOHERTZ else None
+        hertz = hertz_of(value)
+        if value is not None and hertz is None:
+            self.host.rejections.add()
+        return hertz
 
     def _dies(self, names: list[str]) -> list[tuple[str, str, str]]:
         """Package, die and file of each folder that stands for a die; newer processors have no reading there."""

@@ -13,7 +13,7 @@ from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._ethtool_ioctl import STRING_BYTES, Driver, Ethtool, open_ethtool, split_names
 from hwsonde_exporter.collectors._ethtool_netlink import Standard, find_family, read_standard
 from hwsonde_exporter.collectors._ethtool_tables import DIVISORS, DRIVERS, GREATEST, METRICS, Series, Table
-from hwsonde_exporter.collectors._files import read_net, sys_text
+from hwsonde_exporter.collectors._files import is_link, read_net, sys_text
 from hwsonde_exporter.collectors._netlink import Dump, dumper
 from hwsonde_exporter.collectors.network import parse_net_dev
 from hwsonde_exporter.errors import CollectorError, ReadError, Reason, Unavailable
@@ -81,19 +81,21 @@ def make_plan(names: Iterable[str], table: Table) -> Plan:
     return parts | totals
 
 
-def evaluate(plan: Plan, values: tuple[int, ...], device: str) -> list[Sample]:
-    """Samples of a device; what has a part that is missing or out of range is left out."""
+def evaluate(plan: Plan, values: tuple[int, ...], device: str) -> tuple[list[Sample], int]:
+    """Samples of a device, and how many were left out because a part of them is out of range; what is missing is left out too."""
     samples = []
+    rejected = 0
     for (metric, labels), places in plan.items():
         if places[-1] >= len(values):
             continue
         parts = [values[place] for place in places]
         value = sum(parts)
         if max(parts) >= _LEAST_NONSENSE or value > GREATEST.get(metric, value):
+            rejected += 1
             continue
         divisor = DIVISORS.get(metric, 1)
         samples.append(Sample(metric, (device, *labels), value if divisor == 1 else value / divisor))
-    return samples
+    return samples, rejected
 
 
 @dataclass(slots=True)
@@ -173,7 +175,8 @@ class EthtoolCollector:
                     continue
                 current, values = known, ()
             samples.append(Sample(INFO, (device, driver.name, driver.version, driver.firmware), 1))
-            own = evaluate(current.plan, values, device)
+            own, rejected = evaluate(current.plan, values, device)
+            self.host.rejections.add(rejected)
             told = {(sample.metric, sample.labels[1:]) for sample in own}
             samples += own
             samples += [
@@ -226,7 +229,7 @@ class EthtoolCollector:
             name
             for name in names
             if not self.host.ignored.devices.fullmatch(name)
-            and not (sys / name / "device" / "physfn").is_symlink()
+            and not is_link(sys / name / "device" / "physfn")
             and not _REPRESENTOR.fullmatch(sys_text(self.host, f"{sys}/{name}/phys_port_name"))
         ]
 
@@ -239,7 +242,7 @@ class EthtoolCollector:
         # The same driver on InfiniBand calls itself mlx5_core[ib_ipoib].
         table = DRIVERS.get(driver.name.partition("[")[0])
         if table is None:
-            real = self.host.paths.sys("class", "net", device, "device").is_symlink()
+            real = is_link(self.host.paths.sys("class", "net", device, "device"))
             return _Device(driver, b"", {}) if real else None
         try:
             strings = ethtool.names(device)

@@ -114,6 +114,21 @@ def parse_mountinfo(data: bytes) -> list[Mount]:
     return mounts
 
 
+def read_mounts(host: Host) -> list[Mount]:
+    """Mounts of process 1, which are the host's; where it is hidden, those that this process sees.
+
+    Raises
+    ------
+    ReadError
+        If neither can be read.
+    """
+    for process in ("1", "self"):
+        data = read_or_none(host, host.paths.proc(process, "mountinfo"))
+        if data:
+            return parse_mountinfo(data)
+    raise ReadError(f"{host.paths.proc('1', 'mountinfo')}: cannot be read; is --path.procfs right?")
+
+
 def unescape(field: bytes) -> bytes:
     r"""Text of a field in which the kernel wrote blanks and the like as ``\040``."""
     return _ESCAPE.sub(lambda match: bytes((int(match.group(1), 8) & 0xFF,)), field)
@@ -175,7 +190,7 @@ class FilesystemCollector:
 
     def collect(self) -> Iterable[Sample]:
         """Ask every filesystem at once and wait for all of them together, at most the time-out."""
-        mounts = choose(parse_mountinfo(self._mountinfo()), self.host.ignored.mounts)
+        mounts = choose(read_mounts(self.host), self.host.ignored.mounts)
         root = os.fsencode(self.host.paths.rootfs).rstrip(b"/")
         answers = self._asker.ask({mount.key: partial(self._ask, root + mount.mountpoint) for mount in mounts})
         samples: list[Sample] = []
@@ -186,14 +201,6 @@ class FilesystemCollector:
             if answer is not None and not isinstance(answer, (PermissionError, FileNotFoundError, NotADirectoryError)):
                 samples += _usage_samples(mount, answer if isinstance(answer, Usage) else None)
         return samples
-
-    def _mountinfo(self) -> bytes:
-        # The mounts of process 1 are the host's; a container's own show through where process 1 is hidden.
-        for process in ("1", "self"):
-            data = read_or_none(self.host, self.host.paths.proc(process, "mountinfo"))
-            if data:
-                return data
-        raise ReadError(f"{self.host.paths.proc('1', 'mountinfo')}: cannot be read; is --path.procfs right?")
 
 
 def _usage_samples(mount: Mount, usage: Usage | None) -> list[Sample]:

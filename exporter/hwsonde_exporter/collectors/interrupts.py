@@ -104,8 +104,11 @@ class InterruptsCollector:
         self._totals: dict[tuple[Metric, tuple[str, ...]], SteadySum] = {}
 
     def probe(self) -> None:
-        """Raise `Unavailable` where the file has no row that is known."""
+        """Raise `Unavailable` where the file is masked or has no row that is known."""
         data = read_or_none(self.host, self._path)
+        if data == b"":
+            detail = f"{self._path} is empty: a container's runtime has masked it; mount the host's /proc and name it with --path.procfs"
+            raise Unavailable(Reason.NO_PERMISSION, detail)
         if data is not None and not parse_interrupts(data):
             raise Unavailable(Reason.NO_KERNEL_SUPPORT, f"{self._path} has none of the rows that this collector knows")
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._asking import Asker, Hanging
 from hwsonde_exporter.collectors._files import entries, sys_number, sys_text
+from hwsonde_exporter.collectors.storage import SECTOR_BYTES
 from hwsonde_exporter.errors import Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -21,7 +22,6 @@ _ARRAY = re.compile(r"md(\d+|_\S+)\Z")
 _RUNNING = frozenset({"readonly", "read-auto", "clean", "active", "write-pending", "active-idle"})
 _STATES = ("active", "recovering", "spare", "journal", "failed")
 _ACTIONS = ("idle", "resync", "recover", "check", "repair", "reshape", "frozen")
-_SECTOR_BYTES = 512
 _TIMEOUT_SECONDS = 2.0
 
 _BASE = "/sys/block/mdN/md"
@@ -193,7 +193,7 @@ def _array_samples(device: str, array: Array) -> list[Sample]:
     for metric, name, scale in (
         (DEGRADED, "degraded", 1),
         (REQUIRED, "raid_disks", 1),
-        (MISMATCHED, "mismatch_cnt", _SECTOR_BYTES),
+        (MISMATCHED, "mismatch_cnt", SECTOR_BYTES),
     ):
         value = _first_number(lines[name])
         if value is not None:

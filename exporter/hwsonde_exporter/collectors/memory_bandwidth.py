@@ -88,6 +88,8 @@ class MemoryBandwidthCollector:
     def _add(self, unit: MemoryUnit, cpu: int, group: Group, counts: tuple[int, ...]) -> None:
         sizes = {event.event.name: (event.direction, event.size) for event in unit.events}
         for event, count in zip(group.events, counts, strict=True):
+            if event.name not in sizes:
+                continue  # sysfs describes the unit otherwise than when the group was opened
             direction, size = sizes[event.name]
             key = (self._topology.package(cpu), direction)
             self._totals[key] = self._totals.get(key, 0) + count * size

@@ -217,9 +217,19 @@ class NetworkCollector:
         """Every Linux host has a network; what cannot be read shows at the first collection."""
 
     def collect(self) -> Iterable[Sample]:
-        """Read net/dev, softnet_stat and three small files a device."""
+        """Read net/dev, softnet_stat and three small files a device; one table that is missing loses only its own series."""
+        samples = self._softnet_samples()
+        try:
+            devices = self._devices(read_net(self.host, "dev"))
+        except ReadError:
+            if not samples:
+                raise
+            return samples
+        return self._device_samples(devices) + samples
+
+    def _device_samples(self, devices: Mapping[str, list[bytes]]) -> list[Sample]:
         samples: list[Sample] = []
-        for label, columns in self._devices(read_net(self.host, "dev")).items():
+        for label, columns in devices.items():
             samples += self._link_samples(label)
             # Of a virtual device that nothing ever used, the link state says all; zeros of a real one say that it is well.
             if all(token == b"0" for token in columns) and not link_name(f"{self._sys}/{label}/device"):
@@ -228,7 +238,7 @@ class NetworkCollector:
                 value = parsing.number(columns[column]) if column < len(columns) else None
                 if value is not None:
                     samples.append(Sample(metric, (label, *direction), value))
-        return samples + self._softnet_samples()
+        return samples
 
     def observe(self) -> Sequence[tuple[Quantity, tuple[str, ...], float]]:
         """Give bytes and packets so far of each device that has carried any."""

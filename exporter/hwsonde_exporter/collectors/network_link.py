@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import ClassVar
 
-from hwsonde_exporter.collectors._files import entries, link_name, sys_number, sys_text
+from hwsonde_exporter.collectors._files import entries, link_name, numa_node, pci_address, sys_number, sys_text
 from hwsonde_exporter.errors import Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -79,6 +79,5 @@ class NetworkLinkCollector:
 
     def _identity(self, base: str, driver: str) -> tuple[str, str, str, str]:
         duplex = sys_text(self.host, f"{base}/duplex")
-        bus = link_name(f"{base}/device") if link_name(f"{base}/device/subsystem") == "pci" else ""
-        node = sys_number(self.host, f"{base}/device/numa_node")
-        return driver, "" if duplex == "unknown" else duplex, bus, "" if node is None else str(node)
+        node = numa_node(self.host, f"{base}/device/numa_node")
+        return driver, "" if duplex == "unknown" else duplex, pci_address(base), node

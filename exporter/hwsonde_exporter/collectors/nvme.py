@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from hwsonde_exporter.collectors import _nvme_tables as table
 from hwsonde_exporter.collectors._asking import Asker, Hanging
-from hwsonde_exporter.collectors._files import entries, sys_number, sys_text
+from hwsonde_exporter.collectors._files import entries, numa_node, read_once_or_none, sys_text
+from hwsonde_exporter.collectors._hwmon import signed
 from hwsonde_exporter.collectors._nvme_ioctl import (
     CONDITIONS,
     Ask,
@@ -112,14 +113,13 @@ class NvmeCollector:
         if identity is None:
             base = f"{self._class}/{device}"
             transport = sys_text(self.host, f"{base}/transport")
-            node = sys_number(self.host, f"{base}/numa_node")
             identity = self._identities[device] = (
                 sys_text(self.host, f"{base}/model"),
                 sys_text(self.host, f"{base}/firmware_rev"),
                 transport,
                 # Over a network the address is a remote one, and nobody's label.
                 sys_text(self.host, f"{base}/address") if transport == "pcie" else "",
-                "" if node is None else str(node),
+                numa_node(self.host, f"{base}/numa_node"),
             )
         return identity
 
@@ -154,24 +154,25 @@ class NvmeCollector:
             number = int(match.group(1)) if match else 0
             if not 1 <= number <= _SENSORS:
                 continue
-            value = self._millidegrees(f"{hwmon}/{name}")
-            if value is not None:
-                temperatures["composite" if number == 1 else f"sensor_{number - 1}"] = value
+            value = signed(read_once_or_none(self.host, f"{hwmon}/{name}") or b"")
+            degrees = _degrees(value)
+            if degrees is None and value is not None:
+                self.host.rejections.add()
+            if degrees is not None:
+                temperatures["composite" if number == 1 else f"sensor_{number - 1}"] = degrees
         return temperatures
 
     def _hwmon_limits(self, hwmon: str) -> dict[str, float]:
         limits = {}
         for name, limit in _LIMITS if hwmon else ():
-            value = self._millidegrees(f"{hwmon}/{name}")
+            value = _degrees(signed(read_once_or_none(self.host, f"{hwmon}/{name}") or b""))
             if value is not None and value > 0:
                 limits[limit] = value
         return limits
 
-    def _millidegrees(self, path: str) -> float | None:
-        # A number in hwmon may have a sign.
-        digits = sys_text(self.host, path)
-        value = int(digits) if re.fullmatch(r"-?[0-9]{1,9}", digits, re.ASCII) else None
-        return value / 1000 if value is not None and _COLDEST <= value <= _HOTTEST else None
+
+def _degrees(thousandths: int | None) -> float | None:
+    return thousandths / 1000 if thousandths is not None and _COLDEST <= thousandths <= _HOTTEST else None
 
 
 def _health_samples(device: str, answer: Health | Exception) -> list[Sample]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import ClassVar, TypeVar
 
-from hwsonde_exporter.collectors._files import link_name, sys_number, sys_text
+from hwsonde_exporter.collectors._files import link_name, numa_node, sys_number, sys_text
 from hwsonde_exporter.collectors._pci import Device, devices, parse_aer, parse_speed, parse_width, slot_of, slots
 from hwsonde_exporter.errors import ReadError, Reason, Unavailable
 from hwsonde_exporter.host import Host
@@ -115,6 +115,8 @@ class PcieCollector:
         port_width, port_speed = self._limits.get(device.partner, (None, None))
         samples: list[Sample] = []
         lanes = self._read(device.address, "current_link_width", parse_width)
+        if lanes is None and sys_number(self.host, f"{self._base}/{device.address}/current_link_width"):
+            self.host.rejections.add()  # 63 or 255: a device that does not answer
         if lanes is not None:
             samples.append(Sample(WIDTH, labels, lanes))
             samples.append(Sample(MAX_WIDTH, labels, _possible(lanes, width, port_width)))
@@ -134,7 +136,6 @@ class PcieCollector:
 
     def _info(self, device: Device, slot: str) -> Sample:
         path = f"{self._base}/{device.address}"
-        node = sys_number(self.host, f"{path}/numa_node")
         return Sample(
             INFO,
             (
@@ -145,7 +146,7 @@ class PcieCollector:
                 sys_text(self.host, f"{path}/vendor"),
                 sys_text(self.host, f"{path}/device"),
                 link_name(f"{path}/driver"),
-                "" if node is None else str(node),
+                numa_node(self.host, f"{path}/numa_node"),
             ),
             1,
         )

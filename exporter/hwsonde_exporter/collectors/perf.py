@@ -98,7 +98,8 @@ class PerfCollector(PerfCollectorBase):
         if counters is None:
             return ()
         self.counters = counters
-        if not 0 < counters.cpus <= FAST_CPUS:
+        # Without a performance unit (most virtual machines) only software events are open: not worth ten looks a second.
+        if not 0 < counters.cpus <= FAST_CPUS or not counters.has([name for _, name in _FAST]):
             return ()
         counters.advance([name for _, name in _FAST])
         sums: dict[str, int] = {}

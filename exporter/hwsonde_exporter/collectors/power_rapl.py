@@ -112,4 +112,9 @@ class PowerRaplCollector:
             value = parsing.number(self.host.files.read(f"{zone.path}/energy_uj").strip())
         except ReadError:
             return False
-        return value is not None and energy.update(value, zone.energy_range)
+        if value is None:
+            return False
+        credible = energy.update(value, zone.energy_range)
+        if not credible:
+            self.host.rejections.add()
+        return credible

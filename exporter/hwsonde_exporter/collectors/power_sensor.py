@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import ClassVar
 
 from hwsonde_exporter.collectors._hwmon import Sensor, chips, reading, sensors
@@ -18,19 +17,14 @@ _SUFFIXES = ("input", "average")
 _MAX_MICROWATTS = 100_000 * 1_000_000
 _ALL_BITS = (1 << 32) - 1
 
-_gauge = partial(Metric, kind=Kind.GAUGE, subsystem="power")
-
-POWER = _gauge(
+POWER = Metric(
     name="hwsonde_power_sensor_watts",
+    kind=Kind.GAUGE,
     help="Power read by a board sensor.",
     labels=("chip", "sensor"),
     unit="watts",
+    subsystem="power",
     source="/sys/class/hwmon/hwmonN/powerM_{input,average} (millionths), label from powerM_{label,oem_info}",
-)
-REJECTED = _gauge(
-    name="hwsonde_power_rejected_sensors",
-    help="Power sensors that are left out because what they read cannot be true.",
-    source="/sys/class/hwmon/hwmonN/powerM_{input,average}",
 )
 
 
@@ -47,7 +41,7 @@ class PowerSensorCollector:
 
     name: ClassVar[str] = "power_sensor"
     help: ClassVar[str] = "Power of the board's sensors"
-    metrics: ClassVar[tuple[Metric, ...]] = (POWER, REJECTED)
+    metrics: ClassVar[tuple[Metric, ...]] = (POWER,)
     period: ClassVar[float | None] = 5.0
     enabled: ClassVar[bool] = True
 
@@ -67,12 +61,11 @@ class PowerSensorCollector:
     def collect(self) -> Iterable[Sample]:
         """Read one file a sensor."""
         samples = []
-        rejected = 0
         for sensor in self._sensors:
             value = reading(self.host, sensor, *_SUFFIXES)
             power = watts(value)
             if power is not None:
                 samples.append(Sample(POWER, (sensor.chip.label, sensor.label), power))
             elif value is not None:
-                rejected += 1
-        return [*samples, Sample(REJECTED, (), rejected)]
+                self.host.rejections.add()
+        return samples

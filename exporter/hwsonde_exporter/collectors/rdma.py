@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._asking import Asker, Hanging
-from hwsonde_exporter.collectors._files import entries, link_name, sys_number, sys_text
+from hwsonde_exporter.collectors._files import entries, is_link, numa_node, pci_address, sys_number, sys_text
 from hwsonde_exporter.collectors._rdma_netlink import Resources, read_resources
 from hwsonde_exporter.collectors._rdma_tables import METRICS, ROWS, Row
 from hwsonde_exporter.errors import CollectorError, ReadError, Reason, Unavailable
@@ -61,6 +61,7 @@ SPEED = _gauge(
 LANES = _gauge(
     name="hwsonde_network_rdma_lanes",
     help="Lanes that an RDMA port uses; fewer than its peers' are a cable or a module that is half broken.",
+    unit="lanes",
     source=f"{_PORTS}/rate (4X)",
 )
 SATURATED = _gauge(
@@ -188,14 +189,12 @@ class RdmaCollector:
 
         def order(name: str) -> tuple[bool, list[tuple[int, str]]]:
             words = [(int(word[:18]), "") if word.isdigit() else (-1, word) for word in re.split(r"([0-9]+)", name)]
-            return (Path(self._sys) / name / "device" / "physfn").is_symlink(), words
+            return is_link(f"{self._sys}/{name}/device/physfn"), words
 
         return sorted(entries(self._sys), key=order)
 
     def _ports_of(self, device: str) -> list[_Port]:
         base = f"{self._sys}/{device}"
-        on_pci = link_name(f"{base}/device/subsystem") == "pci"
-        node = sys_number(self.host, f"{base}/device/numa_node")
         ports = []
         for number in entries(f"{base}/ports"):
             if not (number.isascii() and number.isdigit()):
@@ -207,8 +206,8 @@ class RdmaCollector:
                 sys_text(self.host, f"{base}/fw_ver"),
                 sys_text(self.host, f"{base}/board_id"),
                 self._netdev(base, folder, number),
-                link_name(f"{base}/device") if on_pci else "",
-                "" if node is None else str(node),
+                pci_address(base),
+                numa_node(self.host, f"{base}/device/numa_node"),
             )
             names = {
                 f"{kind}/{name}"
@@ -253,6 +252,8 @@ class RdmaCollector:
             return samples
         if speed is not None:
             samples.append(Sample(SPEED, port.labels, speed))
+        else:
+            self.host.rejections.add()
         if lanes is not None:
             samples.append(Sample(LANES, port.labels, lanes))
         return samples

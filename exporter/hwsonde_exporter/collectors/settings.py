@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -10,6 +11,7 @@ from typing import ClassVar, TypeVar
 
 from hwsonde_exporter.collectors._dcb import AskDcb, open_dcb
 from hwsonde_exporter.collectors._ethtool_ioctl import Ethtool, open_ethtool
+from hwsonde_exporter.collectors._files import is_folder
 from hwsonde_exporter.collectors._setting_cpu import cpu_rows
 from hwsonde_exporter.collectors._setting_ethtool import EthtoolSettings
 from hwsonde_exporter.collectors._setting_kernel import kernel_rows
@@ -20,10 +22,12 @@ from hwsonde_exporter.collectors._setting_rdma import rdma_rows
 from hwsonde_exporter.collectors._setting_rows import Row
 from hwsonde_exporter.collectors._setting_services import service_rows
 from hwsonde_exporter.collectors._setting_storage import storage_rows
-from hwsonde_exporter.errors import CollectorError, Reason, Unavailable
+from hwsonde_exporter.errors import CollectorError, ReadError, Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.registry import register
+
+_LOG = logging.getLogger(__name__)
 
 Opened = TypeVar("Opened")
 AREAS = (
@@ -130,25 +134,28 @@ class SettingsCollector:
         self._ethtool: EthtoolSettings | None = None
         self._dcb: AskDcb | None = None
         self._changes = Changes()
+        self._told: set[str] = set()
 
     def probe(self) -> None:
         """Raise `Unavailable` where neither procfs nor sysfs can be read; open what asks drivers, if that is possible here."""
         paths = self.host.paths
-        if not paths.proc("sys", "kernel").is_dir() and not paths.sys("devices", "system").is_dir():
+        if not is_folder(paths.proc("sys", "kernel")) and not is_folder(paths.sys("devices", "system")):
             raise Unavailable(
                 Reason.NO_KERNEL_SUPPORT,
                 f"neither {paths.proc('sys', 'kernel')} nor {paths.sys('devices', 'system')} can be read; "
                 "are --path.procfs and --path.sysfs right?",
             )
         if self._ethtool is None:
-            opened = _opened(partial(self._open_ethtool, paths.procfs))
+            opened = self._opened("settings of network drivers", partial(self._open_ethtool, paths.procfs))
             self._ethtool = EthtoolSettings(opened) if opened is not None else None
         if self._dcb is None:
-            self._dcb = _opened(partial(self._open_dcb, paths.procfs))
+            self._dcb = self._opened("priorities of network devices", partial(self._open_dcb, paths.procfs))
 
     def collect(self) -> Iterable[Sample]:
-        """Read every setting; what cannot be read is left out."""
+        """Read every setting; what cannot be read is left out. Raises `ReadError` if there is none."""
         rows = {(found.setting, found.device): found for found in self._rows()}
+        if not rows:
+            raise ReadError(f"{self.host.paths.procfs} and {self.host.paths.sysfs}: no setting can be read")
         self._changes.update(rows.values(), self._wall())
         samples = [Sample(INFO, tuple(found), 1) for found in rows.values()]
         samples += [Sample(CHANGES, (area,), count) for area, count in self._changes.counts.items()]
@@ -166,10 +173,13 @@ class SettingsCollector:
         yield from storage_rows(host)
         yield from service_rows(host)
 
-
-def _opened(open_it: Callable[[], Opened]) -> Opened | None:
-    """What asks drivers, or None where it cannot be had: its rows are left out then."""
-    try:
-        return open_it()
-    except (CollectorError, OSError):
-        return None
+    def _opened(self, what: str, open_it: Callable[[], Opened]) -> Opened | None:
+        """What asks drivers, or None where it cannot be had: its rows are left out then, which the log says once."""
+        try:
+            return open_it()
+        except (CollectorError, OSError) as error:
+            text = f"settings: {what} cannot be asked for and are left out: {error}"
+            if text not in self._told:
+                self._told.add(text)
+                _LOG.info("%s", text)
+            return None

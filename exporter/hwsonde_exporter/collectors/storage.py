@@ -17,9 +17,9 @@ from hwsonde_exporter.registry import Quantity, register
 SECTOR_BYTES = 512  # the unit of /proc/diskstats and of /sys/block/DEV/size, whatever the device's own is
 
 # Devices that a kernel makes in advance, or that hold no medium: of interest once they have done something.
-_ONLY_IF_USED = re.compile(r"(loop|ram|zram|nbd|sr|fd)\d+\Z")
+MADE_IN_ADVANCE = re.compile(r"(loop|ram|zram|nbd|sr|fd)\d+\Z")
 # One path of a multipath NVMe namespace; its traffic is counted again on the namespace itself.
-_NVME_PATH = re.compile(r"nvme\d+c\d+n\d+\Z")
+NVME_PATH = re.compile(r"nvme\d+c\d+n\d+\Z")
 # For a host without a readable /sys/block: what looks like a partition.
 _PARTITION = re.compile(r"(?:(?:sd|hd|vd|xvd)[a-z]+\d+|(?:nvme\d+n\d+|mmcblk\d+|md\d+|loop\d+)p\d+)\Z")
 
@@ -247,7 +247,7 @@ class StorageCollector:
         devices: dict[str, list[bytes]] = {}
         for name, columns in rows.items():
             label = self._labels[name]
-            if not label or (_ONLY_IF_USED.match(label) and not any(token.strip(b"0") for token in columns)):
+            if not label or (MADE_IN_ADVANCE.match(label) and not any(token.strip(b"0") for token in columns)):
                 continue
             devices.setdefault(label, columns)
         return devices
@@ -260,7 +260,7 @@ class StorageCollector:
         for name in names:
             label = parsing.text(name)
             is_whole = label in whole if whole else not _PARTITION.match(label)
-            labels[name] = label if is_whole and not _NVME_PATH.match(label) else ""
+            labels[name] = label if is_whole and not NVME_PATH.match(label) else ""
         return labels
 
     def _identity_samples(self, device: str) -> list[Sample]:

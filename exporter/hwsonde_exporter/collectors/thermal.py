@@ -58,12 +58,6 @@ FAN_ALARM = _gauge(
     help="Whether the chip itself says that a fan is too slow or broken (1) or not (0).",
     source="/sys/class/hwmon/hwmonN/fanM_{alarm,min_alarm,fault}",
 )
-REJECTED = _gauge(
-    name="hwsonde_thermal_rejected_sensors",
-    help="Temperature and fan sensors that are left out because what they read cannot be true.",
-    labels=(),
-    source="/sys/class/hwmon/hwmonN/{tempM,fanM}_{input,fault}",
-)
 
 _TEMPERATURE_ALARMS = ("alarm", "max_alarm", "crit_alarm", "emergency_alarm")
 _FAN_ALARMS = ("alarm", "min_alarm", "fault")
@@ -91,7 +85,7 @@ class ThermalCollector:
 
     name: ClassVar[str] = "thermal"
     help: ClassVar[str] = "Temperatures and fans of the board's sensors"
-    metrics: ClassVar[tuple[Metric, ...]] = (TEMPERATURE, CRITICAL, MAXIMUM, ALARM, FAN, FAN_ALARM, REJECTED)
+    metrics: ClassVar[tuple[Metric, ...]] = (TEMPERATURE, CRITICAL, MAXIMUM, ALARM, FAN, FAN_ALARM)
     period: ClassVar[float | None] = 5.0
     enabled: ClassVar[bool] = True
 
@@ -122,7 +116,6 @@ class ThermalCollector:
     def collect(self) -> Iterable[Sample]:
         """Read one file a sensor and one an alarm; a sensor that fails loses only its own series."""
         samples: list[Sample] = []
-        rejected = 0
         for sensor in self._temperatures:
             labels = (sensor.chip.label, sensor.label)
             value = reading(self.host, sensor, "input")
@@ -130,18 +123,18 @@ class ThermalCollector:
             if degrees is not None:
                 samples.append(Sample(TEMPERATURE, labels, degrees))
             elif value is not None:
-                rejected += 1
+                self.host.rejections.add()
             samples += self._alarm(ALARM, sensor, _TEMPERATURE_ALARMS)
         for sensor in self._fans:
             value = reading(self.host, sensor, "input")
             if value is not None and 0 <= value <= _MAX_RPM:
                 samples.append(Sample(FAN, (sensor.chip.label, sensor.label), value))
             elif value is not None:
-                rejected += 1
+                self.host.rejections.add()
             samples += self._alarm(FAN_ALARM, sensor, _FAN_ALARMS)
         if not samples:
             raise ReadError("no sensor of /sys/class/hwmon can be read")
-        return [*samples, *self._thresholds, Sample(REJECTED, (), rejected)]
+        return samples + self._thresholds
 
     def _alarm(self, metric: Metric, sensor: Sensor, suffixes: tuple[str, ...]) -> list[Sample]:
         states = [reading(self.host, sensor, suffix) for suffix in suffixes]

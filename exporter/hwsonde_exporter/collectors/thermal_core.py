@@ -51,7 +51,10 @@ class ThermalCoreCollector:
         """Read one file a core."""
         found = []
         for sensor in self._cores:
-            degrees = celsius(reading(self.host, sensor, "input"))
+            value = reading(self.host, sensor, "input")
+            degrees = celsius(value)
             if degrees is not None:
                 found.append(Sample(CORE, (sensor.chip.label, sensor.label.removeprefix("Core ")), degrees))
+            elif value is not None:
+                self.host.rejections.add()
         return found

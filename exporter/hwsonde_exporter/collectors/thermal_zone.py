@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import ClassVar
 
-from hwsonde_exporter.collectors._files import entries, sys_number, sys_text
+from hwsonde_exporter.collectors._files import entries, read_once_or_none, sys_number, sys_text
 from hwsonde_exporter.collectors._hwmon import signed
 from hwsonde_exporter.collectors.thermal import celsius
-from hwsonde_exporter.errors import ReadError, Reason, Unavailable
+from hwsonde_exporter.errors import Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.registry import register
@@ -98,10 +98,11 @@ class ThermalZoneCollector:
     def _temperature(self, path: str) -> float | None:
         if sys_text(self.host, f"{path}/mode") == "disabled":
             return None
-        try:
-            return celsius(signed(self.host.files.read_once(f"{path}/temp")))
-        except ReadError:
-            return None
+        value = signed(read_once_or_none(self.host, f"{path}/temp") or b"")
+        degrees = celsius(value)
+        if value is not None and degrees is None:
+            self.host.rejections.add()
+        return degrees
 
     def _numbered(self, prefix: str) -> list[tuple[str, str]]:
         """Number and type of each zone or device."""

@@ -53,4 +53,6 @@ class VoltageCollector:
             value = reading(self.host, sensor, "input")
             if value and _LOWEST <= value <= _HIGHEST:
                 samples.append(Sample(VOLTAGE, (sensor.chip.label, sensor.label), value / 1000))
+            elif value:
+                self.host.rejections.add()
         return samples

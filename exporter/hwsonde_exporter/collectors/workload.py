@@ -18,7 +18,7 @@ from hwsonde_exporter.collectors._cgroup_files import (
     thread_rows,
     usage,
 )
-from hwsonde_exporter.collectors._cgroups import UNIFIED, Forest, Group, Hierarchy, find_hierarchies, walk
+from hwsonde_exporter.collectors._cgroups import UNIFIED, Forest, Group, Hierarchy, find_hierarchies, is_part, walk
 from hwsonde_exporter.collectors._files import entries
 from hwsonde_exporter.collectors._workload_counters import Continued
 from hwsonde_exporter.collectors._workload_names import Rank
@@ -87,13 +87,19 @@ class WorkloadCollector:
         self._processes: dict[str, list[int]] = {}
 
     def probe(self) -> None:
-        """Find the trees of cgroups; raise `Unavailable` where there are none."""
+        """Find the trees of cgroups; raise `Unavailable` where there are none, or none of the host's."""
         self.options = self._given or self.host.workloads()
         self._tasks.budget = self.options.tasks
         self._trees = find_hierarchies(self.host)
         self._stacked = {}
         self._mark = None
         self._walk_after = 0.0
+        if any(is_part(self.host, tree) for tree in self._trees):
+            detail = (
+                f"{self.host.paths.sys('fs/cgroup')} shows only the control group of this container; mount the host's /sys and name it "
+                "with --path.sysfs, or run in the host's cgroup namespace"
+            )
+            raise Unavailable(Reason.NO_PERMISSION, detail)
         if not self._trees:
             raise Unavailable(
                 Reason.NO_KERNEL_SUPPORT,
@@ -146,7 +152,9 @@ class WorkloadCollector:
     def _count_mark(self) -> bytes | None:
         """What changes when a cgroup comes or goes; None if the kernel does not tell."""
         unified = next((tree.folder for tree in self._trees if UNIFIED in tree.controllers), None)
-        count = self._read(f"{unified}/cgroup.stat") if unified is not None else None
+        data = self._read(f"{unified}/cgroup.stat") if unified is not None else None
+        # Those that are dying count on another line; they may linger for hours.
+        count = data.partition(b"\n")[0] if data else None
         if len(self._trees) == 1 and unified is not None:
             return count
         # Of version 1 only this file counts them, those of version 2 too.

@@ -13,6 +13,7 @@ from contextlib import suppress
 from hwsonde_exporter.mesh.board import Board
 from hwsonde_exporter.mesh.packet import SIZE, make_answer, read_request
 from hwsonde_exporter.mesh.stamps import ROOM, Control, arrival, ask_for_stamps
+from hwsonde_exporter.threads import spawn
 
 _LOG = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ class Responder:
 
     def start(self) -> None:
         """Begin to listen; returns at once."""
-        threading.Thread(target=self._serve, name="mesh-responder", daemon=True).start()
+        spawn("mesh-responder", self._serve)
 
     def stop(self) -> None:
         """End soon; returns at once."""

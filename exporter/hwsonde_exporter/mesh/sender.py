@@ -14,6 +14,7 @@ from itertools import cycle
 from hwsonde_exporter.mesh.board import Board
 from hwsonde_exporter.mesh.packet import NONCE_BYTES, SIZE, make_request, read_answer
 from hwsonde_exporter.mesh.stamps import ROOM, arrival, ask_for_stamps
+from hwsonde_exporter.threads import spawn
 
 _LOG = logging.getLogger(__name__)
 
@@ -122,8 +123,8 @@ class Sender:
         """Begin to probe; returns at once."""
         names = [peer for peer in self._peers if not self._resolve(peer, socket.AI_NUMERICHOST)]
         if names:
-            threading.Thread(target=self._look_up, args=(names,), name="mesh-names", daemon=True).start()
-        threading.Thread(target=self._serve, name="mesh-sender", daemon=True).start()
+            spawn("mesh-names", self._look_up, names)
+        spawn("mesh-sender", self._serve)
 
     def stop(self) -> None:
         """End soon; returns at once."""

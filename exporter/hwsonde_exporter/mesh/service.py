@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hwsonde_exporter.errors import ThreadError
 from hwsonde_exporter.mesh.board import Board
 from hwsonde_exporter.mesh.responder import Responder
 from hwsonde_exporter.mesh.sender import Peer, Sender
@@ -47,10 +48,24 @@ class Mesh:
         return responder.port if responder is not None and responder.bound.is_set() else None
 
     def configure(self, settings: MeshSettings) -> None:
-        """Take over settings and start what they ask for; without peers and address nothing runs."""
+        """Take over settings and start what they ask for; without peers and address nothing runs.
+
+        Raises
+        ------
+        ThreadError
+            If the system gives this program no more threads; then nothing runs.
+        """
         if settings == self._settings:
             return
         before, self._settings = self._settings, settings
+        try:
+            self._take_over(settings, before)
+        except ThreadError:
+            # Nothing holds any more, so that the same settings are tried once more when they come again.
+            self.configure(MeshSettings())
+            raise
+
+    def _take_over(self, settings: MeshSettings, before: MeshSettings) -> None:
         self._board.configure([peer.name for peer in settings.peers], answering=settings.listen is not None)
         if settings.listen != before.listen:
             if self._responder is not None:

@@ -10,6 +10,7 @@ from hwsonde_detector.signals.layout import RuleBook, channel_name
 from hwsonde_detector.signals.profiles.rules import Aggregate, Formula, Reading
 
 NAN = math.nan
+FORGET = 600_000
 
 
 def label(series, name):
@@ -43,7 +44,7 @@ def interval_at(times, time):
     past = []
     for one in times:
         if one <= time:
-            past = [*past[-9:], one] if past and one - past[-1] <= 600_000 else [one]
+            past = [*past[-9:], one] if past and one - past[-1] <= FORGET else [one]
     gaps = [after - before for before, after in pairwise(past)]
     return statistics.median_low(gaps) if gaps else 0
 
@@ -53,11 +54,73 @@ class Counts:
         self.resets = self.rejected = 0
 
 
-def signal(samples, part, times, counts):
+class Pace:
+    """What a clock says of the values that are read at a pace of its own; without a clock each scrape reads them."""
+
+    def __init__(self, clock, samples, rules, counts):
+        self.said = {}
+        for one, pairs in samples.items():
+            if clock is not None and (one.name, label(one, "collector")) == (clock.metric, clock.collector):
+                for time, value in pairs:
+                    if math.isfinite(value) and 0 <= value <= 1e11:
+                        self.said[time] = max(value, self.said.get(time, value))
+                    else:
+                        counts.rejected += 1
+        self.repeats = {
+            time
+            for before, time in pairwise(sorted(self.said))
+            if self.said[time] == self.said[before] and time - before <= FORGET
+        }
+        self.readings = sorted(
+            {
+                time
+                for one, pairs in samples.items()
+                if any(
+                    rule.clock == clock and part.name == one.name and part.takes(dict(one.labels))
+                    for rule in rules
+                    for part in rule.parts
+                )
+                for time, _ in pairs
+                if time not in self.repeats
+            }
+        )
+
+    def passed(self, before, time):
+        """Milliseconds between the readings that two scrapes showed: by the clock, unless it was set."""
+        if before in self.said and time in self.said:
+            span = (self.said[time] - self.said[before]) * 1000
+            if (time - before) / 3 <= span <= time - before + FORGET:
+                return span
+        return time - before
+
+    def interval_at(self, time):
+        steps, before = [], None
+        for one in self.readings:
+            if one > time:
+                break
+            if before is not None:
+                steps = [*steps[-8:], max(one - before, round(self.passed(before, one)))]
+                steps = steps if one - before <= FORGET else []
+            before = one
+        return statistics.median_low(steps) if steps else 0
+
+    def held(self, values, times):
+        """The value of each scrape: that of the newest reading, if it is not too old."""
+        result = {}
+        for time in times:
+            past = [one for one in self.readings if one <= time]
+            fresh = past and time - past[-1] <= min(1.5 * self.interval_at(time), FORGET)
+            result[time] = values[past[-1]] if fresh else NAN
+        return result
+
+
+def signal(samples, part, pace, interval, counts):
     """Time -> value of one series: a number, NaN where it is known to be wrong, missing where it takes no part."""
     result = {}
     last = None
     for time, value in samples:
+        if time in pace.repeats:
+            continue
         if not (math.isfinite(value) and part.low <= value <= part.high):
             result[time] = NAN
             counts.rejected += 1
@@ -66,17 +129,16 @@ def signal(samples, part, times, counts):
         if part.reading is Reading.VALUE:
             result[time] = value
             continue
-        interval = interval_at(times, time)
-        if before is None or time - before[0] > 600_000:
+        if before is None or time - before[0] > FORGET:
             continue
-        rate = (value - before[1]) / ((time - before[0]) / 1000)
+        rate = (value - before[1]) / (pace.passed(before[0], time) / 1000)
         if part.reading is Reading.RATE and value < before[1]:
             counts.resets += 1
             rate = NAN
         elif abs(rate) > part.rate_limit:
             counts.rejected += 1
             rate = NAN
-        if interval and time - before[0] > 2.5 * interval:
+        if interval(time) and time - before[0] > 2.5 * interval(time):
             rate = NAN
         result[time] = rate
     return result
@@ -112,25 +174,38 @@ def evaluate(rule, terms):
 def target_rows(samples, rules):
     """Time -> channel -> value of one target, at its own scrape times; with its times and counts."""
     channels, lacking = plan(samples, rules)
-    read = {one for _, parts in [*channels.values(), *lacking] for part in parts for one in part}
-    times = sorted({time for one in read for time, _ in samples[one]})
     counts = Counts()
+    paces = {clock: Pace(clock, samples, rules, counts) for clock in {None, *(rule.clock for rule in rules)}}
+    read = {one for _, parts in [*channels.values(), *lacking] for part in parts for one in part}
+    times = {time for one in read for time, _ in samples[one]}
+    for one in samples:
+        if any(clock and (clock.metric, clock.collector) == (one.name, label(one, "collector")) for clock in paces):
+            times |= {time for time, _ in samples[one]}
+    times = sorted(times)
     rows = {time: {} for time in times}
+
+    def interval(clock):
+        return paces[clock].interval_at if clock is not None else lambda time: interval_at(times, time)
+
     for rule, groups in lacking:
         for part, group in zip(rule.parts, groups, strict=True):
             for one in group:
-                signal(samples[one], part, times, counts)
+                signal(samples[one], part, paces[rule.clock], interval(rule.clock), counts)
     for name, (rule, groups) in channels.items():
+        pace = paces[rule.clock]
         signals = [
-            [signal(samples[one], part, times, counts) for one in group]
+            [signal(samples[one], part, pace, interval(rule.clock), counts) for one in group]
             for part, group in zip(rule.parts, groups, strict=True)
         ]
+        values = {}
         for time in times:
             terms = [
                 join([one[time] for one in group if time in one], part.aggregate)
                 for part, group in zip(rule.parts, signals, strict=True)
             ]
-            rows[time][name] = evaluate(rule, terms)
+            values[time] = evaluate(rule, terms)
+        for time, value in (values if rule.clock is None else pace.held(values, times)).items():
+            rows[time][name] = value
     return times, rows, counts
 
 

@@ -14,8 +14,51 @@ from tests.detector.signals.entity import PROFILE, A, B, run
 ODD = [math.nan, math.inf, -1.0, 1e19, 0.0, 1e6, 3.0, 77.5]
 
 
+def slow_samples(random, times, interval, oddity):
+    """Samples of two collectors that are read at a pace of their own and shown at each scrape, and of their clocks."""
+    samples = {}
+    for collector, keys in (
+        ("slow", [series("slow_total", **A, device=device) for device in "xy"]
+                 + [series(name, **A) for name in ("slow_bytes", "slow_requests_total")]
+                 + [series(f"slow_watts_{end}", **A) for end in ("sum", "count", "squared_deviation_total")]),
+        ("lazy", [series("lazy_total", **A), series("lazy_heat", **A, chip="1"), series("lazy_heat", **A, chip="2")]),
+    ):  # fmt: skip
+        period = random.choice([0.3, 0.9, 1.1, 2, 5, 5, 7.5, 30]) * interval
+        # Right, an hour wrong, not there at all; and a host that was born in 1970.
+        skew = random.choice([0, 0, 700, 3_600_000, -3_600_000, -(10**6), None])
+        said, pairs = [], {key: [] for key in keys}
+        values = dict.fromkeys(keys, 0.0)
+        read, due, stuck = None, times[0] - random.random() * period, 0
+        for at in times:
+            while due <= at:
+                stuck = stuck - 1 if stuck else random.choice([0] * 12 + [1, 4])
+                if not stuck or read is None:
+                    read = (due + random.random() * min(50.0, at - due)) / 1000
+                    for key in keys:
+                        value = values[key] if math.isfinite(values[key]) else 1.0
+                        values[key] = (
+                            random.choice(ODD) if random.random() < oddity else value + random.choice([0, 1, 12])
+                        )
+                if random.random() < 0.01 and skew is not None:
+                    skew += random.choice([-20, -3, 2, 50, 4000]) * interval
+                due += period * random.uniform(0.95, 1.05)
+            if skew is not None and random.random() > oddity / 4:
+                said.append((at, max(read + skew / 1000, 0.0) if random.random() > oddity / 4 else random.choice(ODD)))
+            for key in keys:
+                if random.random() > oddity / 4:
+                    pairs[key].append((at, values[key]))
+        samples |= pairs
+        # The clock's series changes a label half of the way.
+        cut = times[len(times) // 2] if random.random() < 0.3 else times[-1]
+        samples[series("read_seconds", **A, collector=collector)] = [pair for pair in said if pair[0] <= cut]
+        samples[series("read_seconds", **A, collector=collector, zone="new")] = [pair for pair in said if pair[0] > cut]
+        samples[series("read_seconds", **A, collector="unknown")] = [(at, 1.0) for at in times]
+    return samples
+
+
 def scenario(seed, interval, oddity):
-    """Samples of a primary and another target, with gaps, resets, nonsense, series that come and go; and all their times."""
+    """Samples of a primary and another target, with gaps, resets, nonsense, series that come and go, slow
+    collectors; and all their times."""
     random = Random(seed)
     primary = [series("work_total", **A, mode=mode, cpu=cpu) for mode in ("user", "idle") for cpu in "01"]
     primary += [series(name, **A) for name in ("level_bytes", "errors_total", "requests_total", "coldest")]
@@ -41,6 +84,8 @@ def scenario(seed, interval, oddity):
                     pairs.append((at, value))
                 value = value if math.isfinite(value) else 1.0
             samples[key] = pairs
+        if keys is primary:
+            samples |= slow_samples(Random(seed + 1), times, interval, oddity)
     return samples, sorted({time for pairs in samples.values() for time, _ in pairs})
 
 
@@ -72,7 +117,7 @@ def test_equals_the_naive_twin_however_the_samples_are_split(seed, interval, odd
     same_rows(rows_of([whole.frame]), expected)
     assert (whole.resets, whole.rejected) == (resets, rejected)
     # The first batch must show the primary, or another target would give the rows their times.
-    first = max(pairs[0][0] for key, pairs in samples.items() if naive.target(key) == ("a", "n1:1"))
+    first = min(pairs[0][0] for key, pairs in known.items() if naive.target(key) == ("a", "n1:1"))
     cuts = {times[int(place * (len(times) - 1))] for place in places} | {times[-1]}
     parts = run(split(samples, sorted(cut for cut in cuts if cut >= first), overlap * interval))
     same_rows(rows_of(part.frame for part in parts), expected)

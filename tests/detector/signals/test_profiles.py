@@ -1,5 +1,6 @@
 import math
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -8,7 +9,16 @@ from hypothesis import strategies as st
 from hwsonde_detector.errors import ConfigError
 from hwsonde_detector.signals.layout import channel_name
 from hwsonde_detector.signals.profiles import parse_profile
-from hwsonde_detector.signals.profiles.rules import Aggregate, Formula, Reading
+from hwsonde_detector.signals.profiles.rules import Aggregate, Clock, Formula, Reading
+from hwsonde_detector.signals.profiles.schema import (
+    DeviceEntry,
+    MetricEntry,
+    ProfileFile,
+    RatioEntry,
+    ScaleEntry,
+    SquaresEntry,
+    TermEntry,
+)
 from hwsonde_detector.types import Subsystem
 
 ENTRY = "{name: a_total, kind: counter, subsystem: cpu, scale: {floor: 1}}"
@@ -101,6 +111,48 @@ ratios:
     assert [part.reading for part in profile.rules[0].parts] == [Reading.RATE, Reading.VALUE]
 
 
+def test_a_collector_with_a_pace_of_its_own_needs_its_clock():
+    text = """
+clock: read_seconds
+metrics:
+  - {name: a_total, kind: counter, collector: slow, subsystem: cpu, scale: {floor: 1}}
+  - {name: m, kind: moments, collector: lazy, subsystem: cpu, squares: {reference: 1}, scale: {floor: 1}}
+  - {name: b, kind: gauge, subsystem: gpu, scale: {floor: 1}}
+ratios:
+  - {name: r, collector: slow, numerator: {metric: a_total}, denominator: {metric: c_total}, minimum: 1, subsystem: cpu, scale: {floor: 1}}
+"""
+    profile = parse_profile(text, "p.yaml")
+    slow, lazy = (Clock("read_seconds", name) for name in ("slow", "lazy"))
+    assert {rule.name: rule.clock for rule in profile.rules} == {
+        "a": slow,
+        "m_mean": lazy,
+        "m_deviation": lazy,
+        "b": None,
+        "r": slow,
+    }
+    assert "read_seconds" in profile.metric_names()
+    # Nobody reads a clock that no rule looks at.
+    assert profile.limited_to([Subsystem.GPU]).metric_names() == ("b",)
+    lines = problem(text.replace("clock: read_seconds", "prefix: p"))
+    assert lines[0] == (
+        "p.yaml:4: metrics[0].collector: the file names no clock; add clock: METRIC at its top, or leave collector out"
+    )
+    assert [line.split(":")[1] for line in lines] == ["4", "5", "8"]
+    assert "ratios[0].collector" in lines[2]
+
+
+def test_the_page_on_profiles_names_every_key_and_its_example_is_one():
+    page = (Path(__file__).resolve().parents[3] / "docs" / "profiles.md").read_text(encoding="utf-8")
+    for model in (ProfileFile, MetricEntry, RatioEntry, TermEntry, ScaleEntry, SquaresEntry, DeviceEntry):
+        for name, field in model.model_fields.items():
+            assert f"`{field.alias or name}" in page, name
+    example = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[1]
+    rules = {rule.name: rule for rule in parse_profile(example, "pumps.yaml").rules}
+    assert set(rules) == {"water_litres", "pressure_pascals", "leak_ratio"}
+    assert rules["leak_ratio"].clock == rules["water_litres"].clock
+    assert rules["leak_ratio"].clock is not None
+
+
 def test_limited_to_some_subsystems():
     text = f"metrics: [{ENTRY}, {{name: b, kind: gauge, subsystem: gpu, scale: {{floor: 1}}}}]"
     profile = parse_profile(text, "p.yaml")
@@ -111,7 +163,7 @@ def test_limited_to_some_subsystems():
 @pytest.mark.parametrize(
     ("text", "line", "expected"),
     [
-        ("", 1, "must hold a mapping; allowed: prefix, restart, metrics, ratios"),
+        ("", 1, "must hold a mapping; allowed: prefix, restart, clock, metrics, ratios"),
         ("- 1", 1, "must hold a mapping"),
         ("metrics: [", 1, "not YAML"),
         ("a: 1\n  b: 2", 2, "not YAML"),
@@ -124,7 +176,7 @@ def test_limited_to_some_subsystems():
         (
             f"metrcs:\n- {ENTRY}",
             1,
-            "metrcs: unknown key (did you mean metrics?); allowed: prefix, restart, metrics, ratios",
+            "metrcs: unknown key (did you mean metrics?); allowed: prefix, restart, clock, metrics, ratios",
         ),
         (f"metrics:\n- {ENTRY[:-2]}, log: true}}}}", 2, "scale.log: unknown key; allowed: floor, logarithmic"),
         (
@@ -149,6 +201,8 @@ def test_limited_to_some_subsystems():
         (f"metrics:\n- {ENTRY[:-1]}, except: {{a: '['}}}}", 2, "metrics[0].except.a: not a regular expression"),
         (f"metrics:\n- {ENTRY[:-1]}, device: {{kind: nic, label: d}}}}", 2, "must be one of by"),
         (f"metrics:\n- {ENTRY[:-1]}, by: [d, d]}}", 2, "by names a label twice"),
+        (f"clock: c\nmetrics:\n- {ENTRY[:-1]}, collector: ''}}", 3, "metrics[0].collector"),
+        (f"clock: a-b\nmetrics:\n- {ENTRY}", 1, "clock"),
         (f"metrics:\n- {ENTRY[:-1]}, squares: {{reference: 1}}}}", 2, "belong to kind: moments"),
         (
             f"metrics:\n- {ENTRY.replace('counter', 'moments')[:-1]}, statistics: [deviation]}}",
@@ -186,7 +240,7 @@ def test_deep_or_huge_files_end_in_one_line():
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_damaged_profile_gives_lines_and_nothing_else(data):
-    text = f"prefix: a\nrestart: b\nmetrics:\n- {ENTRY}\nratios:\n- {{name: x, numerator: {{metric: a}}, minimum: 1}}\n"
+    text = f"prefix: a\nrestart: b\nclock: c\nmetrics:\n- {ENTRY}\nratios:\n- {{name: x, numerator: {{metric: a}}, minimum: 1}}\n"
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(0, len(text)))
         text = text[:place] + data.draw(st.text(max_size=4)) + text[place + data.draw(st.integers(0, 3)) :]

@@ -10,7 +10,7 @@ import pytest
 from hwsonde_detector.signals.channels import ChannelState, advance
 from hwsonde_detector.signals.layout import RuleBook, build_layout
 from hwsonde_detector.signals.profiles import parse_profile
-from hwsonde_detector.signals.profiles.rules import Formula, Reading
+from hwsonde_detector.signals.profiles.rules import Clock, Formula, Reading
 from hwsonde_detector.types import SampleBatch, Series
 from hwsonde_exporter import self_metrics
 from hwsonde_exporter.errors import CollectorError
@@ -71,6 +71,27 @@ def test_our_profile_speaks_of_metrics_that_our_exporter_has():
             assert {label for label, _ in (*part.only, *part.excluded)} <= labels, part.name
             assert set(rule.by) <= labels, part.name
     assert profile.restart in known
+
+
+def test_what_is_read_at_a_pace_of_its_own_says_so():
+    """In both directions: each rule names the collector that reads its series in the background, and no rule another."""
+    background = {
+        metric.name + ending: name
+        for name, one in load_collectors().items()
+        if one.period is not None
+        for metric in one.metrics
+        for ending in metric.suffixes
+    }
+    profile = shipped("hwsonde")
+    clock = self_metrics.LAST_SUCCESS.name
+    for rule in profile.rules:
+        wanted = {background.get(part.name) for part in rule.parts}
+        assert len(wanted) == 1, f"{rule.name}: parts that are read at different times make no ratio"
+        (collector,) = wanted
+        assert rule.clock == (Clock(clock, collector) if collector is not None else None), rule.name
+    assert clock in profile.metric_names()
+    assert self_metrics.LAST_SUCCESS.labels == ("collector",)
+    assert all(rule.clock is None for rule in shipped("node_exporter").rules)
 
 
 def test_references_are_those_of_the_sampler():

@@ -157,12 +157,61 @@ def _ipoib(seed: int) -> Card:
     return Card("mlx5_core[ib_ipoib]", card.version, card.firmware, names)
 
 
+def _old_ipoib(stops: int) -> Card:
+    counts = {
+        "tx_queue_stopped": stops,
+        "tx_queue_dropped": 118 * stops,
+        "rx_out_of_buffer": 0,
+        "rx_buff_alloc_err": stops,
+    }
+    return Card("mlx5_core[ib_ipoib]", "5.8-5.1.1", "16.35.3502 (MT_0000000010)", counts)
+
+
 def _virtio() -> Card:
     names = {f"rx{queue}_{what}": 0 for queue in range(2) for what in ("drops", "xdp_drops", "kicks")}
     return Card("virtio_net", "1.0.0", "", names | {"tx0_tx_timeouts": 0, "tx1_tx_timeouts": 0} | {"rx1_drops": 3})
 
 
+def _bnxt(seed: int, **changed: int) -> Card:
+    """An adapter as bnxt_en shows it, shortened: two rings, one lossless priority."""
+    traffic = 10**11 + seed * 10**8
+    names: dict[str, int] = {}
+    for ring in range(2):
+        names |= {f"[{ring}]: rx_ucast_packets": traffic, f"[{ring}]: rx_discards": 0, f"[{ring}]: rx_errors": 0}
+        names |= {f"[{ring}]: tx_ucast_packets": traffic, f"[{ring}]: tx_discards": 0, f"[{ring}]: missed_irqs": seed}
+    names |= {
+        "rx_total_l4_csum_errors": 0, "rx_total_resets": 0, "rx_total_buf_errors": 0, "rx_total_oom_discards": 0,
+        "rx_total_ring_discards": 0, "tx_total_resets": 0, "tx_total_ring_discards": 0, "total_missed_irqs": 2 * seed,
+        "rx_64b_frames": traffic, "rx_fcs_err_frames": 0, "rx_pause_frames": 0, "rx_align_err_frames": 0, "rx_ovrsz_frames": 0,
+        "rx_jbr_frames": 0, "rx_pfc_ena_frames_pri3": 41_204, "rx_undrsz_frames": 0, "rx_runt_frames": 0, "rx_stat_discard": 0,
+        "tx_pause_frames": 0, "tx_pfc_ena_frames_pri3": 118, "tx_err": 0, "tx_stat_discard": 0, "link_down_events": 1,
+        "pfc_pri3_rx_duration_us": 8_118_204, "pfc_pri3_tx_duration_us": 4_118, "rx_pcs_symbol_err": 0, "rx_corrected_bits": 204 + seed,
+        "rx_discard_packets_cos0": 0, "rx_fec_corrected_blocks": 118 * seed, "rx_fec_uncorrectable_blocks": 0,
+    }  # fmt: skip
+    assert names.keys() >= changed.keys()
+    return Card("bnxt_en", "6.8.0-45-generic", "229.1.123.0/pkg 229.1.123.0", names | changed)
+
+
+def _igc() -> Card:
+    names = {
+        "rx_packets": 8_118_204, "tx_packets": 4_011_204, "rx_crc_errors": 0, "rx_no_buffer_count": 0, "rx_missed_errors": 118,
+        "rx_align_errors": 0, "tx_restart_queue": 4, "rx_long_length_errors": 0, "rx_short_length_errors": 0, "tx_timeout_count": 0,
+        "rx_flow_control_xoff": 41, "tx_flow_control_xoff": 0, "rx_length_errors": 0, "rx_queue_0_drops": 0,
+    }  # fmt: skip
+    return Card("igc", "6.11.0-9-generic", "1057:8754", names)
+
+
 _HOSTS: dict[str, dict[str, Card]] = {
+    "amd": {
+        "ens3f0np0": _bnxt(1, rx_discard_packets_cos0=20_411, rx_stat_discard=20_411),
+        "ens3f1np1": _bnxt(2),
+        "ens5f0np0": _mlx5(3),
+        "ens5f1np1": _mlx5(4, rx_prio3_pause=811),
+        "cilium_host": Card("veth"),
+        "lxc4f1c0d5e9a3b": Card("veth"),
+    },
+    "workstation": {"enp6s0": _igc(), "wlp7s0": Card("iwlwifi", "6.11.0-9-generic", "89.6b44fa0b.0"), "wg0": Card("wireguard", "1.0.0")},
+    "sick": {"eno1": Card("tg3"), "eno2": Card("tg3"), "bond0": Card("bonding"), "ib0": _old_ipoib(41), "ib1": _old_ipoib(0)},
     "vm": {"eth0": _virtio(), "docker0": Card("bridge", "2.3", "N/A"), "ifb0": Card("ifb")},
     "node192": {
         "bond0": Card("bonding", "5.15.0-118-generic", "2"),

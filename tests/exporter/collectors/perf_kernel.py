@@ -110,12 +110,14 @@ class FakeKernel:
 class FixtureKernel(FakeKernel):
     """The events of a fixture host: each has counted once and stands still, while time goes on.
 
-    The processor's own are there if the host shows their unit (``cpu`` among the event sources).
+    The processor's own are there if the host shows their unit (``cpu``, or ``cpu_core`` where there are cores of two kinds, among
+    the event sources).
     """
 
     def __init__(self, host: Host) -> None:
         super().__init__()
-        self._hardware = host.paths.sys("bus/event_source/devices/cpu").is_dir()
+        units = host.paths.sys("bus/event_source/devices")
+        self._hardware = any((units / name).is_dir() for name in ("cpu", "cpu_core"))
 
     def open(self, event: Event, cpu: int, leader: int) -> int:
         if event.type != SOFTWARE and not self._hardware:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from hwsonde_exporter.collectors import _setting_ethtool as settings
 from hwsonde_exporter.collectors._dcb import AskDcb
-from hwsonde_exporter.collectors._ethtool_ioctl import GDRVINFO, Ethtool
+from hwsonde_exporter.collectors._ethtool_ioctl import GDRVINFO, GSSET_INFO, GSTRINGS, Ethtool
 from hwsonde_exporter.host import Host
 
 FEATURES = (
@@ -58,7 +58,7 @@ def answer(card: Card, command: int, request: bytearray) -> None:
     """Change a request into the answer."""
     if command == GDRVINFO:
         struct.pack_into("=32s32s32s", request, 4, *(text.encode() for text in card.driver))
-    elif command in {settings.GSSET_INFO, settings.GSTRINGS}:
+    elif command in {GSSET_INFO, GSTRINGS}:
         strings(card, command, request)
     elif command == settings.GFEATURES:
         features(card, request)
@@ -95,7 +95,7 @@ def features(card: Card, request: bytearray) -> None:
 
 def strings(card: Card, command: int, request: bytearray) -> None:
     """Answer how many strings there are in a set, or which."""
-    if command == settings.GSSET_INFO:
+    if command == GSSET_INFO:
         mask = struct.unpack_from("=Q", request, 8)[0]
         names = FEATURES if mask == 1 << 4 else tuple(card.flags)
         struct.pack_into("=QI", request, 8, mask if names else 0, len(names))
@@ -127,6 +127,20 @@ def dcb_answer(
 
 _RDMA = tuple(f"ens{number}np0" for number in (10, 11, 12, 13))
 _CARDS: dict[str, dict[str, Card]] = {
+    "amd": {
+        **{
+            f"ens3f{port}np{port}": Card(
+                ("bnxt_en", "6.8.0-45-generic", "229.1.123.0/pkg 229.1.123.0"), (511, 511), (0, 0, 16), (6, 12, 28, 30), (0, 0), flags={}
+            )
+            for port in range(2)
+        },
+        **{f"ens5f{port}np{port}": Card(("mlx5_core", "24.04", "22.39.2048 (MT_0000000436)")) for port in range(2)},
+    },
+    "workstation": {
+        "enp6s0": Card(("igc", "6.11.0-9-generic", "1057:8754"), (256, 256), (0, 0, 4), (3, 0, 3, 0), (0, 0), (1, 1, 1), None, flags={}),
+        "wlp7s0": Card(("iwlwifi", "6.11.0-9-generic", "89.6b44fa0b.0"), None, None, None, (0, 0), None, None, frozenset({"rx-gro"}), {}),
+    },
+    "sick": {"ib0": Card(("mlx5_core[ib_ipoib]", "5.8-5.1.1", "16.35.3502 (MT_0000000010)"), (1024, 8192), pause=None, fec=None)},
     "vm": {
         "eth0": Card(("virtio_net", "1.0.0", ""), (256, 256), (0, 0, 2), (0, 1, 0, 1), (0, 0), None, None, frozenset({"rx-gro"}), {})
     },

@@ -55,6 +55,12 @@ def test_a_backup_is_up_but_not_in_use(tmp_path: Path) -> None:
     assert in_use(values(list(BondingCollector(tree_host(tmp_path, files)).collect()))) == {"eth0": 1, "eth1": 0}
 
 
+def test_a_bond_that_does_not_tell_its_mode_has_members_all_the_same(tmp_path: Path) -> None:
+    answer = values(list(BondingCollector(tree_host(tmp_path, bond("", eth0=("up", "active", "")))).collect()))
+    assert answer[BOND("active_members"), "bond0"] == 1
+    assert not [key for key in answer if key[0] == BOND("info")]
+
+
 def test_a_bond_without_members_and_one_whose_member_vanished(tmp_path: Path) -> None:
     answer = values(list(BondingCollector(tree_host(tmp_path, bond("balance-rr 0"))).collect()))
     assert (answer[BOND("members"), "bond0"], answer[BOND("active_members"), "bond0"]) == (0, 0)

@@ -17,9 +17,10 @@ from hwsonde_exporter.collectors.cpu import (
     parse_softirqs,
     parse_stat,
 )
-from hwsonde_exporter.collectors.cpu_clock import CpuClockCollector
+from hwsonde_exporter.collectors.cpu_clock import FAST_CPUS, FREQUENCY_SAMPLED, CpuClockCollector
 from hwsonde_exporter.collectors.cpu_idle import CpuIdleCollector
 from hwsonde_exporter.errors import Reason, Unavailable
+from hwsonde_exporter.guard import Guard
 from tests.exporter.collectors import naive
 from tests.exporter.collectors.fakes import memory_host
 from tests.exporter.collectors.hosts import fixture_host, values
@@ -61,6 +62,13 @@ def test_parse_cpuinfo_gives_one_row_a_package() -> None:
     parsed = parse_cpuinfo(b"\n".join(block % pair for pair in ((0, 0), (1, 0), (2, 1))))
     assert parsed == {"0": ("V", "N M", "", "", "", "0x1"), "1": ("V", "N M", "", "", "", "0x1")}
     assert parse_cpuinfo(b"processor : 0\nBogoMIPS : 2\n") == {}
+
+
+def test_parse_cpuinfo_of_arm() -> None:
+    block = b"processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x0\n"
+    assert parse_cpuinfo(block + b"CPU part\t: 0xd4f\nCPU revision\t: 1\n\n") == {
+        "0": ("0x41", "", "8", "0xd4f", "1", "")
+    }
 
 
 def test_small_backward_steps_of_a_mode_are_held() -> None:
@@ -150,6 +158,17 @@ def test_observe_reads_one_file_once() -> None:
     assert reader.reads == ["/proc/stat"]
 
 
+def test_a_limit_cuts_off_single_cpus_and_never_what_speaks_of_the_whole_host() -> None:
+    files = {"/proc/stat": stat(*((1,) * 10,) * 512), "/proc/loadavg": b"1.00 2.00 3.00 4/5 6\n"}
+    collector = CpuCollector(memory_host(files)[0])
+    block, dropped = Guard(collector.metrics, 2000).block(collector.collect())
+    names = {sample.metric.name for sample in block.samples}
+    assert dropped == {
+        "limit": 512 * 8 + len(names) - 2000
+    }  # of guests there are two, and one name is that of the CPUs
+    assert {"hwsonde_cpu_context_switches_total", "hwsonde_cpu_load15", "hwsonde_cpu_guest_seconds_total"} < names
+
+
 def test_identity_is_read_by_the_probe_only() -> None:
     host, reader = memory_host({"/proc/stat": stat((1,) * 10), "/proc/cpuinfo": b"vendor_id : V\n"})
     collector = CpuCollector(host)
@@ -179,6 +198,36 @@ def test_readings_that_are_no_frequency_are_left_out() -> None:
     }
     answer = values(list(CpuClockCollector(memory_host(files)[0]).collect()))
     assert answer == {("hwsonde_cpu_frequency_package_hertz", "0", name): 2e9 for name in ("min", "mean", "max")}
+
+
+def test_a_few_cpus_stand_for_each_package_ten_times_a_second() -> None:
+    collector = CpuClockCollector(fixture_host("node192"))
+    collector.probe()
+    observed = {labels[0]: value for _, labels, value in collector.observe()}
+    assert observed.keys() == {"0", "1"}
+    assert all(2.5e9 < value < 3e9 for value in observed.values())
+
+
+def test_the_few_cpus_are_spread_over_their_package_and_chosen_anew_when_one_goes_offline() -> None:
+    numbers = range(4 * FAST_CPUS)
+    files = {f"{CPU}/online": f"0-{numbers[-1]}\n".encode()}
+    files |= {f"{CPU}/cpu{cpu}/cpufreq/scaling_cur_freq": b"2000000\n" for cpu in numbers}
+    host, reader = memory_host(files)
+    collector = CpuClockCollector(host)
+    assert collector.observe() == [(FREQUENCY_SAMPLED, ("0",), 2e9)]
+    reader.reads.clear()
+    collector.observe()
+    assert reader.reads == [f"{CPU}/cpu{cpu}/cpufreq/scaling_cur_freq" for cpu in numbers[::4]]
+    for cpu in range(4 * FAST_CPUS - 8, 4 * FAST_CPUS):
+        del reader.contents[f"{CPU}/cpu{cpu}/cpufreq/scaling_cur_freq"]
+    reader.contents[f"{CPU}/online"] = f"0-{numbers[-1] - 8}\n".encode()
+    assert collector.observe() == [(FREQUENCY_SAMPLED, ("0",), 2e9)]
+    reader.reads.clear()
+    collector.observe()
+    assert (
+        len([path for path in reader.reads if path.endswith("scaling_cur_freq")]) == 2 * FAST_CPUS
+    )  # tried, then read
+    assert CpuClockCollector(memory_host({})[0]).observe() == []
 
 
 @pytest.mark.parametrize("kind", [CpuClockCollector, CpuIdleCollector])

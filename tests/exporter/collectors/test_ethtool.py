@@ -94,7 +94,8 @@ def test_parts_are_summed_and_numbers_become_priorities() -> None:
         (PFC_FRAMES, ("3", "received")): [1],
         (PFC_SECONDS, ("3", "received")): [5],
     }
-    samples = evaluate(plan, (1, 20, 300, 9, 4000, 2_500_000), "eth0")
+    samples, rejected = evaluate(plan, (1, 20, 300, 9, 4000, 2_500_000), "eth0")
+    assert rejected == 0
     assert [(sample.labels, sample.value) for sample in samples] == [
         (("eth0", "received", "no_buffer"), 4301),
         (("eth0", "3", "received"), 20),
@@ -128,7 +129,7 @@ def test_any_names_and_values_give_sound_samples(names: list[str], data: st.Data
     numbers = st.integers(0, 2**64 - 1)
     counts = tuple(data.draw(st.lists(numbers, max_size=len(names) + 2)))
     seen = set()
-    for metric, labels, value, _ in evaluate(plan, counts, "eth0"):
+    for metric, labels, value, _ in evaluate(plan, counts, "eth0")[0]:
         assert 0 <= value < 2**63 * max(1, len(names))
         assert len(labels) == len(metric.labels)
         assert (metric, labels) not in seen
@@ -137,7 +138,8 @@ def test_any_names_and_values_give_sound_samples(names: list[str], data: st.Data
 
 def test_values_that_are_none_are_left_out() -> None:
     plan = make_plan(["rx_crc_errors_phy", "outbound_pci_stalled_rd", "outbound_pci_stalled_wr", "tx_errors_phy"], MLX5)
-    samples = evaluate(plan, (2**64 - 1, 50, 101), "eth0")
+    samples, rejected = evaluate(plan, (2**64 - 1, 50, 101), "eth0")
+    assert rejected == 2  # the fourth is missing
     assert [(sample.metric, sample.value) for sample in samples] == [(PCIE_STALLED, 0.5)]
 
 

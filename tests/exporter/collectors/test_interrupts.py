@@ -83,6 +83,10 @@ def test_a_table_without_known_rows() -> None:
     assert caught.value.reason is Reason.NO_KERNEL_SUPPORT
     with pytest.raises(ReadError):
         InterruptsCollector(host).collect()
+    reader.contents["/proc/interrupts"] = b""
+    with pytest.raises(Unavailable, match="masked") as masked:
+        InterruptsCollector(host).probe()
+    assert masked.value.reason is Reason.NO_PERMISSION
     reader.contents.clear()
     InterruptsCollector(host).probe()
     with pytest.raises(ReadError, match="No such file"):

@@ -185,6 +185,22 @@ def test_a_lost_unit_comes_back_with_the_next_probe() -> None:
         collector.collect()
 
 
+def test_a_unit_that_is_described_otherwise_than_when_it_was_opened(tmp_path: Path) -> None:
+    kernel = FakeKernel()
+    add_unit(
+        tmp_path,
+        "uncore_imc_0",
+        80,
+        {"cas_count_read": "event=0x05,umask=0xcf", "cas_count_write": "event=0x05,umask=0xf0"},
+    )
+    collector = MemoryBandwidthCollector(host_of(tmp_path), kernel=kernel)
+    collector.probe()
+    put(tmp_path, "sys/bus/event_source/devices/uncore_imc_0/events/cas_count_write", "event=<garbled>")
+    collector.probe()
+    kernel.run({"cas_count_read": 10, "cas_count_write": 10})
+    assert values(list(collector.collect())) == {(BYTES, "0", "read"): 640}
+
+
 def test_why_it_cannot_work(tmp_path: Path) -> None:
     host = host_of(tmp_path)
     with pytest.raises(Unavailable, match="virtual machine") as caught:

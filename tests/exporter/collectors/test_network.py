@@ -18,9 +18,17 @@ from hwsonde_exporter.errors import ReadError, Unavailable
 from hwsonde_exporter.host import IGNORED_DEVICES, FileReader, Host, Ignored, Paths
 from tests.exporter.collectors.fakes import memory_host
 from tests.exporter.collectors.hosts import fixture_host, values
+from tests.exporter.collectors.trees import tree_host
 
 HEAD = b"Inter-| Receive | Transmit\n face |bytes packets|bytes packets\n"
 ROW = b"  %s:%d 7 1 2 3 4 0 6 %d 9 1 2 3 0 5 0\n"
+
+
+class Anew(FileReader):
+    """Opens a file each time it is read."""
+
+    def read(self, path: Path | str) -> bytes:
+        return self.read_once(path)
 
 
 def test_parse_net_dev_takes_a_name_that_touches_its_number() -> None:
@@ -59,6 +67,11 @@ def test_softnet_goes_on_when_a_counter_wraps_or_a_cpu_goes_offline() -> None:
     assert values(list(collector.collect()))[(name,)] == 2**32 + 105
     reader.contents |= softnet((0, 4), (1, 102))
     assert values(list(collector.collect()))[(name,)] == 2**32 + 106
+
+
+def test_devices_that_are_not_told_leave_the_softirqs_counts() -> None:
+    host, _ = memory_host(softnet((0, 7), (1, 100)))
+    assert values(list(NetworkCollector(host).collect()))[("hwsonde_network_softnet_packets_total",)] == 107
 
 
 def test_softnet_of_an_old_kernel_is_summed() -> None:
@@ -139,15 +152,24 @@ def test_columns_go_where_they_belong() -> None:
     assert answer[name("carrier_errors"), "eth0"] == 5
 
 
-def test_network_of_process_1_goes_before_our_own() -> None:
-    files = {"/proc/1/net/dev": HEAD + ROW % (b"eth0", 1, 1), "/proc/net/dev": HEAD + ROW % (b"own0", 1, 1)}
-    host, reader = memory_host(files)
-    assert {key[1] for key in values(list(NetworkCollector(host).collect()))} == {"eth0"}
-    del reader.contents["/proc/1/net/dev"]
-    assert {key[1] for key in values(list(NetworkCollector(host).collect()))} == {"own0"}
-    del reader.contents["/proc/net/dev"]
+def test_network_of_process_1_goes_before_our_own(tmp_path: Path) -> None:
+    own = (HEAD + ROW % (b"own0", 1, 1)).decode()
+    files = {
+        "proc/1/net/dev": (HEAD + ROW % (b"eth0", 1, 1)).decode(),
+        "proc/net/dev": own,
+        "proc/net/softnet_stat": "1 2 3",
+    }
+    collector = NetworkCollector(tree_host(tmp_path, files, Anew()))
+    assert {key[1] for key in values(list(collector.collect()))} == {"eth0"}
+    (tmp_path / "proc/1/net/dev").unlink()
+    with pytest.raises(ReadError, match="1/net/dev"):
+        collector.collect()
+    (tmp_path / "proc/1/net").rmdir()
+    assert ("hwsonde_network_bytes_total", "own0", "received") in values(list(collector.collect()))
+    (tmp_path / "proc/net/dev").unlink()
+    (tmp_path / "proc/net/softnet_stat").unlink()
     with pytest.raises(ReadError):
-        NetworkCollector(host).collect()
+        collector.collect()
 
 
 def test_only_devices_that_carried_traffic_are_sampled() -> None:

@@ -37,6 +37,8 @@ def test_what_is_no_number() -> None:
         None
     ] * 7
     assert parsing.number(b"18446744073709551615") == 2**64 - 1
+    assert parsing.number(b"18446744073709551616") is None
+    assert parsing.number(b"99999999999999999999") is None
     assert [parsing.decimal(token) for token in (b".", b"-0.1", b"1e5", b"nan", b"1.2.3", b"")] == [None] * 6
     assert parsing.decimal(b"0.08") == 0.08
     assert [parsing.hexadecimal(token) for token in (b"", b"-1", b"0x1", b"1_0", b"g", b"0" * 17)] == [None] * 6

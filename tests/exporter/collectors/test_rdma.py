@@ -15,7 +15,8 @@ from hwsonde_exporter.errors import ReadError, Reason, Unavailable
 from hwsonde_exporter.host import FileReader, Host, Paths
 from tests.exporter.collectors.ethtool_kernel import attribute
 from tests.exporter.collectors.hosts import HOSTS, fixture_host, values
-from tests.exporter.collectors.test_garbled import Garble, GarblingReader, check, garbles
+from tests.exporter.collectors.mutations import collect
+from tests.exporter.collectors.test_garbled import Garble, GarblingReader, garbles
 
 ACTIVE = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)", "link_layer": "InfiniBand"}
 
@@ -184,7 +185,7 @@ def test_whatever_lies_in_the_files_the_answer_is_sound(name: str, garble: Garbl
     host = fixture_host("node192", GarblingReader(name, garble))
     collector = RdmaCollector(host, resources=lambda _: {})
     collector.probe()
-    check(collector)
+    collect(collector)
     # A file of one port changes nothing of the others.
     if "/ports/" in name:
         device = name.split("/")[3]

@@ -6,6 +6,7 @@ import errno
 import os
 import struct
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,11 @@ def test_limits_are_the_soft_ones() -> None:
 def test_who_made_it_read_only_shows(own: str, shared: str, expected: str) -> None:
     (mount,) = parse_mountinfo(f"28 1 8:1 / / {own} - ext4 /dev/sda1 {shared}\n".encode())
     assert access(mount) == expected
+
+
+def test_a_server_that_allows_no_writing_forces_nothing() -> None:
+    (mount,) = parse_mountinfo(b"62 28 0:45 / /mnt rw,relatime - nfs4 filer:/export ro,vers=4.2\n")
+    assert access(mount) == "ro"
 
 
 def test_options_hold_nothing_personal() -> None:
@@ -348,12 +354,18 @@ def test_one_file_that_cannot_be_read_costs_its_row_only() -> None:
         assert all(everything[key] == value for key, value in left.items())
 
 
-def test_a_container_without_the_hosts_network_shows_no_driver(tmp_path: Path) -> None:
+def test_a_container_without_the_hosts_network_shows_no_driver_and_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def refuse(_: Path) -> None:
         raise Unavailable(Reason.NO_PERMISSION, "not the host's network namespace")
 
     made = SettingsCollector(fixture_host("node192"), ethtool=refuse, dcb=refuse)  # type: ignore[arg-type]
-    made.probe()
+    with caplog.at_level("INFO"):
+        made.probe()
+        made.probe()
+    assert len(caplog.messages) == 2
+    assert all("not the host's network namespace" in message for message in caplog.messages)
     found = {sample.labels[0] for sample in made.collect() if sample.metric is INFO}
     assert "network.mtu_bytes" in found
     assert not found & {"network.ring_sizes", "network.trust", "network.driver"}
@@ -399,3 +411,14 @@ def test_surplus_pages_are_nobodys_setting(tmp_path: Path) -> None:
         tmp_path, {"proc/sys/kernel/osrelease": "6", f"{base}/nr_hugepages": "80", f"{base}/surplus_hugepages": "16"}
     )
     assert settings_of(host)["memory.huge_pages", "2048kB"] == "64"
+
+
+def test_every_setting_is_documented() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "settings.md").read_text()
+    patterns = [word.replace("NAME", "*").replace("PARAMETER", "*") for word in text.split("`")[1::2]]
+    known = [word for word in patterns if word.partition(".")[0] in AREAS]
+    prefix = "memory.transparent_huge_pages"
+    known += [f"{prefix}_defragmentation", f"{prefix}_shared"]
+    for name in ("vm", "node192"):
+        for setting, _ in settings_of(fixture_host(name)):
+            assert any(fnmatchcase(setting, pattern) for pattern in known), setting

@@ -10,16 +10,29 @@ from hypothesis import strategies as st
 
 from hwsonde_exporter.collectors._cgroup_files import parse_blkio, parse_cpu_max, parse_io_stat
 from hwsonde_exporter.collectors._cgroups import Forest, Group
-from hwsonde_exporter.collectors._workload_counters import Continued, Gathered, Rest
-from hwsonde_exporter.workload_options import WorkloadOptions
+from hwsonde_exporter.collectors._workload_counters import Continued, Gathered, Recent, Rest
 from hwsonde_exporter.collectors._workload_others import NAMED, Others
 from hwsonde_exporter.collectors._workload_pods import parse_passwd
 from hwsonde_exporter.collectors._workload_select import Entity, choose, find_entities, outermost
 from hwsonde_exporter.collectors._workload_tasks import parse_numbers, parse_task_schedstat, parse_task_stat, shares
+from hwsonde_exporter.workload_options import WorkloadOptions
 
 
 def never(_: object) -> bool:
     return False
+
+
+# ---- counters of what comes and goes ------------------------------------------------------------------------------
+
+
+def test_what_was_not_asked_for_the_longest_is_forgotten() -> None:
+    recent = Recent(list, 2)
+    recent.of("a").append(1)
+    recent.of("b").append(2)
+    recent.of("a")
+    recent.of("c")
+    assert len(recent) == 2
+    assert (recent.of("a"), recent.of("b")) == ([1], [])
 
 
 # ---- parsers -------------------------------------------------------------------------------------------------------
@@ -305,3 +318,13 @@ def test_a_named_one_that_ends_is_forgotten(used: int | None) -> None:
     assert list(named) == ["systemd:b.service"]
     _, named = others.update(12_000_000, {}, entities[1:], kernel)
     assert list(named) == ["systemd:b.service"]
+
+
+def test_a_hog_in_a_new_cgroup_is_named_at_its_first_look() -> None:
+    kernel = Kernel({f"/system.slice/s{number}.service": 100.0 for number in range(8)})
+    others = Others()
+    others.update(1_000_000_000, {}, others_of(kernel), kernel)
+    kernel.seconds["/hog"] = 0.6
+    _, named = others.update(1_002_000_000, {}, others_of(kernel), kernel)
+    assert named["cgroup:/hog"] == 600_000
+    assert len(named) == NAMED

@@ -91,11 +91,35 @@ def test_sighup_reads_the_configuration_again_and_keeps_the_old_one_when_it_is_w
         assert "hwsonde_exporter_sampler_ticks_total" in found
         file.write_text("sampler: {hertz: 10}\ncollector: {network.ignored-devices: 'eth.*'}\n")
         served.process.send_signal(signal.SIGHUP)
-        served.wait_for("configuration read again(.|\n)*what is ignored take effect(.|\n)*configuration read again")
+        served.wait_for(
+            "configuration read again(.|\n)*what is ignored[^\n]*take effect(.|\n)*configuration read again"
+        )
         assert served.metrics()["hwsonde_exporter_config_last_reload_successful"] == 1
     finally:
         assert served.end(signal.SIGTERM)[0] == 0
     assert "Traceback" not in served.log.read_text()
+
+
+def test_strict_privacy_keeps_the_hosts_name_off_the_landing_page(tmp_path: Path) -> None:
+    file = tmp_path / "exporter.yaml"
+    file.write_text("sampler: {hertz: 0}\n")
+    served = Served(tmp_path, "--config.file", str(file))
+
+    def title() -> str:
+        connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
+        connection.request("GET", "/")
+        text = connection.getresponse().read().decode()
+        connection.close()
+        return text.partition("<title>")[2].partition("</title>")[0]
+
+    try:
+        assert title() == f"hwsonde exporter on {socket.gethostname()}"
+        file.write_text("privacy: strict\n")
+        served.process.send_signal(signal.SIGHUP)
+        served.wait_for("configuration read again")
+        assert title() == "hwsonde exporter"
+    finally:
+        served.end(signal.SIGTERM)
 
 
 def test_once_prints_one_exposition() -> None:

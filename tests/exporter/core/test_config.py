@@ -9,9 +9,11 @@ from hwsonde_exporter.config import load, parse_file
 from hwsonde_exporter.errors import ConfigError
 from hwsonde_exporter.host import Ignored
 from hwsonde_exporter.options import options, parse_address
-from tests.exporter.core.fakes import collector_kind
+from tests.exporter.core.fakes import collector_kind, gauge
 
 ADDRESSES = "HOST:PORT, [IPV6]:PORT or :PORT, port 0 to 65535"
+LIMIT = "an integer from 10 to 1000000, alone or behind COLLECTOR="
+METRICS = 'a regular expression of whole names, such as "hwsonde_(cpu|memory)_.*"'
 PATTERN = 'a regular expression of whole names, such as "veth.*|tap[0-9]+"; "(?!)" leaves nothing out'
 KINDS = {"cpu": collector_kind("cpu", list), "gpu": collector_kind("gpu", list, enabled=False)}
 
@@ -78,6 +80,37 @@ log: {{level: debug, format: json}}
     assert (over.listen, over.exporter.hertz) == ((("", 1),), 20.0)
 
 
+def test_collectors_may_have_series_limits_of_their_own(tmp_path: Path) -> None:
+    runner = load(["--collector.series-limit=gpu=70", "--collector.series-limit", "90"], KINDS).exporter.runner
+    assert (runner.limit("gpu"), runner.limit("cpu")) == (70, 90)
+    runner = loaded(tmp_path, "collector: {series-limit: [100, cpu=20]}").exporter.runner
+    assert (runner.limit("gpu"), runner.limit("cpu")) == (100, 20)
+    assert load(["--collector.series-limit=gpu=70"], KINDS).exporter.runner.limit("cpu") >= 2000
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "enabled"),
+    [
+        ("", ("--collector.disable-defaults",), set()),
+        ("", ("--collector.disable-defaults", "--collector.gpu"), {"gpu"}),
+        ("collector: {disable-defaults: true, cpu: true}", (), {"cpu"}),
+        ("collector: {disable-defaults: true, cpu: true}", ("--no-collector.disable-defaults",), {"cpu"}),
+        ("collector: {disable-defaults: true}", ("--no-collector.disable-defaults",), {"cpu"}),
+        ("collector: {disable-defaults: true, gpu: true}", ("--no-collector.gpu",), set()),
+    ],
+)
+def test_only_those_that_are_named_may_run(
+    tmp_path: Path, text: str, flags: tuple[str, ...], enabled: set[str]
+) -> None:
+    assert loaded(tmp_path, text, *flags).exporter.runner.enabled == enabled
+
+
+def test_lists_of_metrics(tmp_path: Path) -> None:
+    selection = loaded(tmp_path, "metrics: {allow: 'hwsonde_a_.*', deny: 'hwsonde_a_b'}").exporter.runner.selection
+    names = ("hwsonde_a_b", "hwsonde_a_c", "hwsonde_b_c", "hwsonde_xhwsonde_a_c")
+    assert [selection.hides(gauge(name.removeprefix("hwsonde_"))) for name in names] == [True, False, True, True]
+
+
 def test_what_is_ignored_comes_from_flags_and_the_file(tmp_path: Path) -> None:
     text = 'collector: {network.ignored-devices: "eth.*", filesystem.ignored-mounts: "/a|/b", cpu: false}'
     found = loaded(tmp_path, text, "--collector.network.ignored-devices", "ib[0-9]+")
@@ -98,7 +131,7 @@ def test_an_empty_file_or_section_changes_nothing(tmp_path: Path, text: str) -> 
     [
         ("web:\n  listen-adress: :1\n", "exporter.yaml:2: web.listen-adress: unknown key; did you mean web.listen-address?"),
         ("webb: {}\n", "exporter.yaml:1: webb: unknown key; did you mean web?"),
-        ("zzz: 1\n", "exporter.yaml:1: zzz: unknown key; allowed: collector, log, path, sampler, web"),
+        ("zzz: 1\n", "exporter.yaml:1: zzz: unknown key; allowed: collector, log, metrics, path, privacy, sampler, web"),
         ("sampler: {hertz: fast}\n", "exporter.yaml:1: sampler.hertz: 'fast' is not allowed; allowed: 0, or ticks a second from 0.1 to 100"),
         ("sampler:\n  hertz: 0.01\n", "exporter.yaml:2: sampler.hertz: '0.01' is not allowed; allowed: 0, or ticks a second from 0.1 to 100"),
         ("sampler:\n  hertz:\n", "exporter.yaml:2: sampler.hertz: '' is not allowed; allowed: 0, or ticks a second from 0.1 to 100"),
@@ -106,13 +139,13 @@ def test_an_empty_file_or_section_changes_nothing(tmp_path: Path, text: str) -> 
         ("collector:\n  timeout: [1]\n", "exporter.yaml:2: collector.timeout: 'a list or mapping' is not allowed; allowed: a number from 0.05 to 60"),
         ("collector:\n  cpu: maybe\n", "exporter.yaml:2: collector.cpu: 'maybe' is not allowed; allowed: true or false"),
         ("collector:\n  cpu: true\n  cpu: false\n", "exporter.yaml:3: collector.cpu: given twice; allowed: once"),
-        ("web: [1]\n", "exporter.yaml:1: web: must be a mapping; allowed keys: listen-address, max-scrapes"),
-        ("- a\n", "exporter.yaml:1: the file: must be a mapping; allowed keys: collector, log, path, sampler, web"),
+        ("web: [1]\n", "exporter.yaml:1: web: must be a mapping; allowed keys: config.file, listen-address, max-scrapes, timeout-offset"),
+        ("- a\n", "exporter.yaml:1: the file: must be a mapping; allowed keys: collector, log, metrics, path, privacy, sampler, web"),
         ("web: {listen-address: []}\n", "exporter.yaml:1: web.listen-address: an empty list is not allowed; allowed: at least one entry"),
         ("web: {listen-address: [':1', x]}\n", f"exporter.yaml:1: web.listen-address: 'x' is not allowed; allowed: {ADDRESSES}"),
         ("path: {procfs: /no/such/folder}\n", "exporter.yaml:1: path.procfs: '/no/such/folder' is not allowed; allowed: a folder that exists"),
         ("log:\n  level: loud\n", "exporter.yaml:2: log.level: 'loud' is not allowed; allowed: debug or info or warning or error"),
-        ("{[a]: 1}\n", "exporter.yaml:1: ?: unknown key; allowed: collector, log, path, sampler, web"),
+        ("{[a]: 1}\n", "exporter.yaml:1: ?: unknown key; allowed: collector, log, metrics, path, privacy, sampler, web"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:
@@ -149,7 +182,10 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
         (["--collector.filesystem.ignored-mounts="], f"--collector.filesystem.ignored-mounts: '' is not allowed; allowed: {PATTERN}"),
         (["--no-such-flag"], "unrecognized arguments: --no-such-flag; see --help"),
         (["--collector.cp"], "unrecognized arguments: --collector.cp; see --help"),
-        (["--collector.series-limit=1"], "--collector.series-limit: '1' is not allowed; allowed: an integer from 10 to 1000000"),
+        (["--collector.series-limit=1"], f"--collector.series-limit: '1' is not allowed; allowed: {LIMIT}"),
+        (["--collector.series-limit=nvme=50"], f"--collector.series-limit: 'nvme=50' is not allowed; allowed: {LIMIT}"),
+        (["--metrics.allow=("], f"--metrics.allow: '(' is not allowed; allowed: {METRICS}"),
+        (["--web.timeout-offset=-1"], "--web.timeout-offset: '-1' is not allowed; allowed: a number from 0 to 30"),
         (["--log.format"], "argument --log.format: expected one argument; see --help"),
     ],
 )  # fmt: skip

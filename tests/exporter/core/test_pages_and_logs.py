@@ -22,6 +22,10 @@ class Checker(HTMLParser):
         assert self.stack.pop() == tag
 
 
+def test_the_landing_page_does_without_the_hosts_name() -> None:
+    assert "<h1>hwsonde exporter</h1>" in landing_page([], "")
+
+
 def test_the_landing_page_shows_each_state_and_is_escaped() -> None:
     states = [
         State("a<b>", "Gives <i>.", None, available=True, success=True, series=12, duration=0.0031),
@@ -38,6 +42,7 @@ def test_the_landing_page_shows_each_state_and_is_escaped() -> None:
     for text in (
         "a&lt;b&gt;", "Gives &lt;i&gt;.", "3.1 ms", "no_permission: needs CAP_PERFMON &amp; more", "read_error: &lt;gone&gt;",
         "no answer for 12 s", "not read yet", "samples dropped: limit 7", "every 15 s", "at each scrape", "n&lt;1&gt;",
+        "1 of 6 collectors work", '<span class="failing">3 fail</span>', "1 cannot work here.",
     ):  # fmt: skip
         assert text in page
 

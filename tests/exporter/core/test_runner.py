@@ -368,3 +368,16 @@ def test_what_is_dropped_is_counted() -> None:
     )
     assert values(runner.collect())["heat"][:1] == (1,)
     assert state_of(runner, "heat").dropped == {"duplicate": 1, "undeclared": 1}
+
+
+def test_readings_that_a_collector_does_not_believe_are_counted() -> None:
+    class Doubting(metric_kind("doubt", list)):  # type: ignore[misc]
+        def collect(self) -> list[Sample]:
+            self.host.rejections.add()
+            self.host.rejections.add(2)
+            return []
+
+    runner = runner_of(Doubting, collector_kind("heat", list))
+    assert [state.rejected for state in runner.states()] == [0, 0]
+    runner.collect()
+    assert (state_of(runner, "doubt").rejected, state_of(runner, "heat").rejected) == (3, 0)

@@ -2,8 +2,9 @@ import os
 import time
 from pathlib import Path
 
+from hwsonde_exporter.cell import Clocks
 from hwsonde_exporter.exporter import Exporter, ExporterSettings
-from hwsonde_exporter.exposition import Format, render
+from hwsonde_exporter.exposition import Block, Format, render
 from hwsonde_exporter.guard import Guard
 from hwsonde_exporter.host import Paths
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -26,6 +27,7 @@ STATES = [
         series=3,
         errors={"timeout": 0},
         dropped={"limit": 2},
+        rejected=7,
     ),
     State("b", "B.", None, available=False, reason="no_hardware", detail="none"),
     State("c", "C.", None, available=True, success=False, duration=0.5, series=3, errors={"timeout": 4}),
@@ -48,7 +50,11 @@ def own(**changes):
 
 def test_every_metric_is_declared_and_given() -> None:
     samples = own_samples(
-        STATES, ScrapeCounts(5, 1, 0.25), SamplerCounts(1, 2, 3, {"a": 1}), ProcessUse(1, 2, 3, 4), reload_success=True
+        STATES,
+        ScrapeCounts(5, 1, 0.25, 2, {"tls": 3}),
+        SamplerCounts(1, 2, 3, {"a": 1}),
+        ProcessUse(1, 2, 3, 4),
+        reload_success=True,
     )
     block, dropped = Guard(METRICS, 1000).block(samples)
     assert dropped == {}
@@ -64,6 +70,8 @@ def test_what_is_said_of_collectors() -> None:
     assert found["collector_errors_total", "c", "timeout"] == 4
     assert found["collector_errors_total", "a", "timeout"] == 0
     assert found["dropped_series_total", "a", "limit"] == 2
+    assert found["rejected_readings_total", "a"] == 7
+    assert ("rejected_readings_total", "c") not in found
     assert (found["series", "a"], found["series", "c"]) == (3, 0)
     assert found["collector_last_success_timestamp_seconds", "a"] == 1.5e9
     assert [key for key in found if "b" in key[1:]] == [("collector_available", "b", "no_hardware")]
@@ -119,6 +127,40 @@ def test_the_whole_exporter_answers_with_collectors_moments_and_its_own() -> Non
     assert "heat_celsius" not in text
     exporter.stop()
     assert not exporter.ready
+
+
+def test_the_time_of_values_is_that_of_those_in_the_same_answer(monkeypatch) -> None:
+    """Or a run that ends while a scrape is answered would give the old values the new time, and no later scrape would tell."""
+    runs = [0]
+
+    def collect() -> list[Sample]:
+        runs[0] += 1
+        return heat_of(float(runs[0]))()
+
+    exporter = Exporter(
+        {"slow": collector_kind("slow", collect, period=0.01)},
+        Paths(),
+        ExporterSettings(RunnerSettings(frozenset({"slow"})), 0.0),
+        Clocks(time.monotonic, lambda: float(runs[0])),
+    )
+    exporter.start()
+    exporter.settle(5)
+
+    def meanwhile(_names: object) -> dict[str, Block]:
+        """What comes between the collectors' values and the exporter's own: here, two more runs."""
+        before, deadline = runs[0], time.monotonic() + 5
+        while runs[0] < before + 3 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert runs[0] > before
+        return {}
+
+    monkeypatch.setattr(exporter._sampler, "blocks", meanwhile)
+    found = {
+        (sample.metric.name, *sample.labels): sample.value for block in exporter.scrape() for sample in block.samples
+    }
+    exporter.stop()
+    time_of_values = found["hwsonde_exporter_collector_last_success_timestamp_seconds", "slow"]
+    assert time_of_values == found["hwsonde_heat_celsius",]
 
 
 def test_a_constant_set_of_series_is_compiled_once() -> None:

@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -20,7 +21,14 @@ from hwsonde_exporter.metric import Sample
 from hwsonde_exporter.runner import RunnerSettings
 from hwsonde_exporter.server import Listeners
 from hwsonde_exporter.state import State
-from hwsonde_exporter.web import Application, BadQueryError, accepts_gzip, chosen_names, scrape_timeout
+from hwsonde_exporter.web import (
+    MAX_SCRAPE_SECONDS,
+    Application,
+    BadQueryError,
+    accepts_gzip,
+    chosen_names,
+    scrape_timeout,
+)
 from tests.exporter.core.fakes import REAL_CLOCKS, Gate, collector_kind, gauge, heat_of
 
 Port = int
@@ -121,6 +129,7 @@ def test_collect_and_exclude(port: Port) -> None:
     ("query", "text"),
     [
         ("collect[]=hat", b"no collector is called 'hat'; there are exporter, heat, off, slow\n"),
+        ("collect[]=heat&exclude[]=slow", b"collect[] and exclude[] exclude each other; use one of them\n"),
         ("exclude[]=", b"no collector is called ''; there are exporter, heat, off, slow\n"),
         ("collect[]=off", b"collector off is switched off; --collector.off switches it on\n"),
         ("&".join(["collect[]=heat"] * 300), b"the query has more than 200 fields\n"),
@@ -283,25 +292,47 @@ def healthy(connection: socket.socket) -> bool:
     return True
 
 
-def test_connections_beyond_the_bound_are_closed(exporter: Exporter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beyond_the_bound_the_connection_idle_for_longest_makes_room(
+    exporter: Exporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever keeps all connections open locks nobody out."""
     monkeypatch.setattr(server_module, "_MAX_CONNECTIONS", 3)
     listeners = Listeners([("127.0.0.1", 0)], Application(exporter, "x"), threads=2)
     listeners.start()
     kept = [socket.create_connection(listeners.addresses[0], timeout=5) for _ in range(3)]
     try:
-        assert all(healthy(connection) for connection in kept)
-        assert raw(listeners.addresses[0][1], b"") == b""
-        assert all(healthy(connection) for connection in kept)
-        kept.pop().close()
-        deadline = time.monotonic() + 5
-        while time.monotonic() < deadline:
-            if b"healthy" in raw(listeners.addresses[0][1], b"GET /-/healthy HTTP/1.0\r\n\r\n"):
-                break
-        else:
-            pytest.fail("a closed connection did not make room")
+        for connection in (kept[1], kept[0], kept[2], kept[0]):
+            assert healthy(connection)
+            time.sleep(0.02)
+        for _ in range(2):
+            with socket.create_connection(listeners.addresses[0], timeout=5) as scraper:
+                assert healthy(scraper)
+        assert healthy(kept[0])
+        assert kept[1].recv(1) == b""
     finally:
         for connection in kept:
             connection.close()
+        listeners.stop()
+
+
+def test_beyond_the_bound_connections_are_closed_while_all_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "_MAX_CONNECTIONS", 2)
+    blocked = Blocked()
+    listeners = Listeners([("127.0.0.1", 0)], Application(blocked, "x"), threads=2)
+    listeners.start()
+    port = listeners.addresses[0][1]
+    threads = [threading.Thread(target=ask, args=(port, "/metrics")) for _ in range(2)]
+    try:
+        for thread in threads:
+            thread.start()
+            assert blocked.entered.acquire(timeout=10)
+        assert raw(port, b"GET /-/healthy HTTP/1.0\r\n\r\n") == b""
+        blocked.let_go.set()
+        for thread in threads:
+            thread.join(10)
+        assert b"healthy" in raw(port, b"GET /-/healthy HTTP/1.0\r\n\r\n")
+    finally:
+        blocked.let_go.set()
         listeners.stop()
 
 
@@ -322,6 +353,39 @@ def test_the_oldest_silent_connection_makes_room(exporter: Exporter, monkeypatch
         assert healthy(asking)
     finally:
         for connection in (asking, *silent):
+            connection.close()
+        listeners.stop()
+
+
+def test_whoever_has_most_connections_gives_up_one_even_if_it_is_being_served(
+    exporter: Exporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients that ask and do not read the answers lock nobody else out, nor cost him the connection that he has."""
+    monkeypatch.setattr(server_module, "_MAX_CONNECTIONS", 6)
+    monkeypatch.setattr(server_module, "_SLOW_SECONDS", 0.1)
+    listeners = Listeners([("127.0.0.1", 0)], Application(exporter, "x"), threads=2)
+    listeners.start()
+    address = listeners.addresses[0]
+    scraper = socket.create_connection(address, timeout=5)
+    crowd = []
+    try:
+        assert healthy(scraper)
+        for _ in range(5):
+            slow = socket.socket()
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            slow.bind(("127.0.0.2", 0))
+            slow.connect(address)
+            slow.settimeout(0.2)
+            with suppress(TimeoutError):
+                while True:
+                    slow.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+            crowd.append(slow)
+        for _ in range(2):
+            with socket.create_connection(address, timeout=5) as another:
+                assert healthy(another)
+        assert healthy(scraper)
+    finally:
+        for connection in (scraper, *crowd):
             connection.close()
         listeners.stop()
 
@@ -395,6 +459,63 @@ def test_scrape_timeout_leaves_a_margin(header: str | None, seconds: float | Non
     assert scrape_timeout(header) == (None if seconds is None else pytest.approx(seconds))
 
 
+def test_the_margin_may_be_set() -> None:
+    assert scrape_timeout("10", 2.0) == pytest.approx(8.0)
+    assert scrape_timeout("1", 2.0) == pytest.approx(0.8), "a fifth at most"
+    assert scrape_timeout("10", 0.0) == pytest.approx(10.0)
+
+
+@given(st.text(max_size=60))
+def test_any_header_is_understood_or_not(header: str) -> None:
+    assert accepts_gzip(header) in {True, False}
+    seconds = scrape_timeout(header)
+    assert seconds is None or 0 < seconds <= MAX_SCRAPE_SECONDS
+
+
+@pytest.mark.parametrize("header", ["60", "1e300", "99999999999999999999"])
+def test_nobody_holds_a_place_for_as_long_as_he_says(header: str) -> None:
+    assert scrape_timeout(header) == MAX_SCRAPE_SECONDS < server_module._REQUEST_SECONDS
+
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+# What Prometheus 3 sends, and Prometheus 2 before it.
+PROMETHEUS_3 = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,"
+    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+)
+PROMETHEUS_2 = (
+    "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,"
+    "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+)
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        (PROMETHEUS_3, "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        (PROMETHEUS_2, "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        ("text/plain;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", TEXT),
+        ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7,text/plain;version=0.0.4;q=0.3", TEXT),
+        ("text/html,application/xhtml+xml,*/*;q=0.8", TEXT),
+    ],
+)  # fmt: skip
+def test_scrapers_get_what_they_like_best_with_a_strict_content_type(
+    port: Port, accept: str, content_type: str
+) -> None:
+    status, headers, body = ask(port, "/metrics?collect[]=heat", Accept=accept, Accept_Encoding="gzip")
+    assert (status, headers["Content-Type"], headers["Content-Encoding"]) == (200, content_type, "gzip")
+    assert gzip.decompress(body).endswith(b"# EOF\n") == content_type.startswith("application/openmetrics")
+
+
+def test_a_scrape_that_cannot_wait_is_counted(port: Port) -> None:
+    for header in ("0.2", "0.2"):
+        ask(port, "/metrics", X_Prometheus_Scrape_Timeout_Seconds=header)
+    text = ask(port, "/metrics?collect[]=exporter")[2].decode()
+    found = [line for line in text.splitlines() if line.startswith("hwsonde_exporter_scrapes_incomplete_total")]
+    assert len(found) == 1
+    assert 1 <= float(found[0].split()[1]) <= 2
+
+
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
@@ -406,6 +527,18 @@ def test_scrape_timeout_leaves_a_margin(header: str | None, seconds: float | Non
         ("identity", False),
         ("gzip;q=x", False),
         ("br;q=1.0, X-GZIP", True),
+        ("*", True),
+        ("*;q=0", False),
+        ("gzip;q=0, *", False),
+        ("gzip;q=0.5, identity", False),
+        ("gzip;q=0.5, identity;q=0.5", True),
+        ("identity;q=0.1, gzip;q=0.2", True),
+        ("gzip;q=1.5", False),
+        ("gzip;q=-1", False),
+        ("gzip;q=nan", False),
+        ("gzip;x=y", True),
+        ("gzip , deflate", True),
+        (",,;q=1", False),
     ],
 )
 def test_gzip_is_accepted_when_the_header_says_so(header: str | None, expected: bool) -> None:

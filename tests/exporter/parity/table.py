@@ -1,4 +1,4 @@
-"""docs/parity/node_exporter.csv: which of our series says what one of node_exporter's does."""
+"""docs/parity: which of our series says what one of another exporter's does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-FILE = Path(__file__).resolve().parents[3] / "docs" / "parity" / "node_exporter.csv"
+FOLDER = Path(__file__).resolve().parents[3] / "docs" / "parity"
+FILES = sorted(FOLDER.glob("*.csv"))
 SELECTOR = re.compile(r"(?P<name>\w+)(\{(?P<labels>[^}]*)\})?(\*(?P<factor>[0-9.]+))?\Z")
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 
@@ -53,9 +54,9 @@ class Row:
     note: str
 
 
-def rows() -> list[Row]:
-    """The table."""
-    with FILE.open(encoding="utf-8", newline="") as file:
+def rows(file: Path = FOLDER / "node_exporter.csv") -> list[Row]:
+    """One of the tables."""
+    with file.open(encoding="utf-8", newline="") as lines:
         return [
             Row(
                 Selector.parse(line["theirs"]),
@@ -64,7 +65,7 @@ def rows() -> list[Row]:
                 tuple(line["by"].split()),
                 line["note"],
             )
-            for line in csv.DictReader(file)
+            for line in csv.DictReader(lines)
         ]
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from hwsonde_detector.errors import ConfigError
-from hwsonde_detector.signals.profiles.rules import Aggregate, Formula, Part, Profile, Reading, Rule
+from hwsonde_detector.signals.profiles.rules import Aggregate, Clock, Formula, Part, Profile, Reading, Rule
 from hwsonde_detector.signals.profiles.schema import (
     MetricEntry,
     ProfileFile,
@@ -64,6 +64,9 @@ def parse_profile(text: str, name: str) -> Profile:
     except ValidationError as error:
         found = sorted(_problem(problem, node) for problem in error.errors(include_url=False))
         raise ConfigError("\n".join(f"{name}:{line}: {text}" for line, text in found)) from error
+    problems = [f"{name}:{line}: {text}" for line, text in _without_clock(file, node)]
+    if problems:
+        raise ConfigError("\n".join(problems))
     short = re.sub(r"\.ya?ml\Z", "", name.rsplit("/", 1)[-1])
     return Profile(short, tuple(_rules(file)), file.restart)
 
@@ -169,18 +172,37 @@ def _problem(problem: ErrorDetails, node: yaml.Node | None) -> tuple[int, str]:
     return line, f"{path or 'file'}: {message[:1].lower()}{message[1:]}"
 
 
+def _without_clock(file: ProfileFile, node: yaml.Node | None) -> Iterator[tuple[int, str]]:
+    """Lines and texts for entries that name a collector in a file that does not say where to read its time."""
+    entries: dict[str, Sequence[MetricEntry | RatioEntry]] = {"metrics": file.metrics, "ratios": file.ratios}
+    for key, group in entries.items():
+        for index, entry in enumerate(group):
+            if entry.collector is not None and file.clock is None:
+                line, path = _place(node, (key, index, "collector"))
+                yield line, f"{path}: the file names no clock; add clock: METRIC at its top, or leave collector out"
+
+
 def _rules(file: ProfileFile) -> Iterator[Rule]:
     for entry in file.metrics:
-        base = entry.name.removeprefix(file.prefix)
-        if entry.kind == "moments":
-            yield from _moments(entry, base)
-        else:
-            base = base.removesuffix("_total") if entry.kind == "counter" else base
-            base = f"{base}_change" if entry.kind == "level" else base
-            yield _rule(entry, base, Formula.PLAIN, (_part(entry, entry.name, _READINGS[entry.kind]),))
+        yield from (_clocked(rule, entry, file) for rule in _of_metric(entry, entry.name.removeprefix(file.prefix)))
     for ratio in file.ratios:
         parts = tuple(_term(term) for term in (ratio.numerator, ratio.denominator))
-        yield _rule(ratio, ratio.name, Formula.RATIO, parts, minimum=ratio.minimum)
+        yield _clocked(_rule(ratio, ratio.name, Formula.RATIO, parts, minimum=ratio.minimum), ratio, file)
+
+
+def _clocked(rule: Rule, entry: MetricEntry | RatioEntry, file: ProfileFile) -> Rule:
+    if file.clock is None or entry.collector is None:
+        return rule
+    return replace(rule, clock=Clock(file.clock, entry.collector))
+
+
+def _of_metric(entry: MetricEntry, base: str) -> Iterator[Rule]:
+    if entry.kind == "moments":
+        yield from _moments(entry, base)
+        return
+    base = base.removesuffix("_total") if entry.kind == "counter" else base
+    base = f"{base}_change" if entry.kind == "level" else base
+    yield _rule(entry, base, Formula.PLAIN, (_part(entry, entry.name, _READINGS[entry.kind]),))
 
 
 def _moments(entry: MetricEntry, base: str) -> Iterator[Rule]:

@@ -74,12 +74,24 @@ class Part:
         )
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Clock:
+    """What tells when values were read that are published at every scrape, but read at a pace of their own.
+
+    ``metric`` is the name of a series whose label ``collector`` is ``collector``; its value is a Unix time in seconds.
+    """
+
+    metric: str
+    collector: str
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A family of channels: one for each combination of the values of the labels ``by``.
 
     ``minimum`` is the smallest denominator of a ratio (below it the ratio shrinks towards 0 instead of becoming noise),
-    ``reference`` the constant of the squared deviations. The rest is as in `hwsonde_detector.types.Channel`.
+    ``reference`` the constant of the squared deviations, ``clock`` what tells when the values of all parts were read; None where a
+    scrape reads them. The rest is as in `hwsonde_detector.types.Channel`.
     """
 
     name: str
@@ -95,6 +107,7 @@ class Rule:
     device_label: str | None = None
     minimum: float = 0.0
     reference: float = 0.0
+    clock: Clock | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +131,7 @@ class Profile:
     def metric_names(self) -> tuple[str, ...]:
         """Exact names of all series that the profile needs, ascending, for the selection on the server's side."""
         names = {part.name for rule in self.rules for part in rule.parts}
+        names |= {rule.clock.metric for rule in self.rules if rule.clock is not None}
         if self.restart is not None:
             names.add(self.restart)
         return tuple(sorted(names))

@@ -67,7 +67,10 @@ class _Selection(_Model):
 
 
 class _Judged(_Model):
+    """``collector``: name of the exporter's collector that reads the values at a pace of its own; left out where a scrape reads them."""
+
     subsystem: Subsystem
+    collector: str | None = Field(default=None, min_length=1)
     by: tuple[LabelName, ...] = ()
     device: DeviceEntry | None = None
     scale: ScaleEntry
@@ -129,11 +132,13 @@ class RatioEntry(_Judged):
 class ProfileFile(_Model):
     """A whole file.
 
-    ``prefix`` is left out of channel names; ``restart`` names a series that changes only when the exporter restarts.
+    ``prefix`` is left out of channel names; ``restart`` names a series that changes only when the exporter restarts; ``clock`` one
+    with a label ``collector`` that tells when that collector's values were read, in Unix seconds.
     """
 
     prefix: str = ""
     restart: MetricName | None = None
+    clock: MetricName | None = None
     metrics: tuple[MetricEntry, ...] = ()
     ratios: tuple[RatioEntry, ...] = ()
 
