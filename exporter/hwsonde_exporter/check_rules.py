@@ -259,6 +259,10 @@ def _clock_free(reading: Reading, _: Limits) -> Judged:
             yield "", "the clock runs free; start a time service"
 
 
+def _of_gpus(rule: GpuRule) -> Rule:
+    return Rule(rule.name, rule.help, rule.collectors, lambda reading, _: rule.judge(reading))
+
+
 RULES = (
     Rule("nvme_warning", "an NVMe disk reports a critical warning", ("nvme",), _nvme_warning),
     Rule("nvme_unread", "the health of an NVMe disk may not be read", ("nvme",), _nvme_unread, Severity.UNKNOWN),
@@ -278,6 +282,7 @@ RULES = (
     Rule("memory_errors", "uncorrected memory errors", ("edac", "memory"), _memory_errors),
     Rule("machine_checks", "machine check exceptions since boot", ("interrupts",), _machine_checks),
     Rule("clock_free", "the clock is not kept by a time service", ("host",), _clock_free),
+    *(_of_gpus(rule) for rule in GPU_RULES),
 )
 
 

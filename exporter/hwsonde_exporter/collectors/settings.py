@@ -14,6 +14,8 @@ from hwsonde_exporter.collectors._ethtool_ioctl import Ethtool, open_ethtool
 from hwsonde_exporter.collectors._files import is_folder
 from hwsonde_exporter.collectors._setting_cpu import cpu_rows
 from hwsonde_exporter.collectors._setting_ethtool import EthtoolSettings
+from hwsonde_exporter.collectors._setting_gpu import GROUPS as GPU_GROUPS
+from hwsonde_exporter.collectors._setting_gpu import gpu_rows
 from hwsonde_exporter.collectors._setting_kernel import kernel_rows
 from hwsonde_exporter.collectors._setting_memory import memory_rows
 from hwsonde_exporter.collectors._setting_network import network_rows
@@ -31,14 +33,14 @@ _LOG = logging.getLogger(__name__)
 
 Opened = TypeVar("Opened")
 AREAS = (
-    "cpu", "firmware", "kernel", "limit", "memory", "module", "mount", "network", "pcie", "rdma", "service", "storage", "time",
+    "cpu", "firmware", "gpu", "kernel", "limit", "memory", "module", "mount", "network", "pcie", "rdma", "service", "storage", "time",
 )  # fmt: skip
 # Devices may come and go for ever (mounts, virtual functions): what has long been gone is forgotten.
 _REMEMBERED = 8192
 
 _SOURCES = (
     "/proc/sys, /proc/cmdline, /proc/1/mountinfo, /proc/irq, /sys/devices/system/cpu, /sys/kernel/mm, /sys/module, /sys/class, "
-    "/sys/block, PCI configuration space, SIOCETHTOOL, RTM_GETDCB"
+    "/sys/block, PCI configuration space, SIOCETHTOOL, RTM_GETDCB, NVML"
 )
 INFO = Metric(
     name="hwsonde_setting_info",
@@ -101,7 +103,7 @@ def area_of(setting: str) -> str:
 
 @register
 class SettingsCollector:
-    """Settings of the host: processors, memory, kernel, modules, firmware, network, RDMA, PCI Express, disks, mounts, services.
+    """Settings of the host: processors, memory, kernel, modules, firmware, network, RDMA, PCI Express, disks, mounts, services, GPUs.
 
     Parameters
     ----------
@@ -172,6 +174,8 @@ class SettingsCollector:
         yield from pcie_rows(host)
         yield from storage_rows(host)
         yield from service_rows(host)
+        if host.nvml is not None:
+            yield from gpu_rows(host.nvml.collect(GPU_GROUPS))
 
     def _opened(self, what: str, open_it: Callable[[], Opened]) -> Opened | None:
         """What asks drivers, or None where it cannot be had: its rows are left out then, which the log says once."""
