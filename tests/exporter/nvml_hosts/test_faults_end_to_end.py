@@ -20,7 +20,9 @@ from tests.nvml_shim.recording import load
 
 PERIOD = 1.0
 DEADLINE = 0.5
-SCRAPES = 15
+SCRAPES = 9
+# A scrape that waits for a call that hangs takes the runner's timeout, which is much longer.
+LONGEST_SCRAPE = 2.0
 GPUS = ("0", "1", "2", "3")
 # What may come and go with a fault, and says so.
 TELLING = (
@@ -49,13 +51,14 @@ def of_gpu(series: Series, gpu: str) -> set[Key]:
 
 
 def scrape_seconds(host: GpuHost) -> float:
-    """Median time of some scrapes."""
-    found = []
-    for _ in range(SCRAPES):
+    """Median time of some scrapes; the least of a few such medians, since others use this machine, too."""
+
+    def once() -> float:
         began = time.perf_counter()
         host.text()
-        found.append(time.perf_counter() - began)
-    return statistics.median(found)
+        return time.perf_counter() - began
+
+    return min(statistics.median(once() for _ in range(SCRAPES)) for _ in range(3))
 
 
 def settled(host: GpuHost) -> Series:
