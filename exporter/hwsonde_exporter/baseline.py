@@ -62,6 +62,8 @@ MEASURES = (
         "Gbit/s",
         1e9 / 8,
     ),
+    Measure("gpus", "gpu_driver", "hwsonde_gpu_devices", (), "GPUs"),
+    Measure("gpu_memory_bytes", "gpu", "hwsonde_gpu_memory_size_bytes", ("gpu",), "GiB", 2**30, 0.02),
     Measure("rdma_lanes", "rdma", "hwsonde_network_rdma_lanes", ("device", "port"), "lanes"),
     Measure(
         "disk_bytes",

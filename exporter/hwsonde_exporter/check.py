@@ -28,6 +28,7 @@ from hwsonde_exporter.check_rules import RULES, Finding, Limits, Reading, Severi
 from hwsonde_exporter.config import Command, Settings, load_with
 from hwsonde_exporter.errors import ConfigError, ExporterError, Reason
 from hwsonde_exporter.host import Host
+from hwsonde_exporter.nvml.client import Client
 from hwsonde_exporter.registry import Collector, load_collectors
 from hwsonde_exporter.runner import Runner, RunnerSettings
 from hwsonde_exporter.state import State
@@ -127,14 +128,19 @@ def read(
     chosen = {name: hasty(kinds[name], timeout * _PATIENCE) for name in sorted(wanted & kinds.keys())}
     enabled = frozenset(chosen) & settings.exporter.runner.enabled
     limit = settings.exporter.runner.series_limit
+    nvml = Client(settings.exporter.nvml)
     runner = Runner(
-        chosen, lambda: Host(settings.paths, ignored=settings.ignored), RunnerSettings(enabled, timeout, limit), _CLOCKS
+        chosen,
+        lambda: Host(settings.paths, ignored=settings.ignored, nvml=nvml),
+        RunnerSettings(enabled, timeout, limit),
+        _CLOCKS,
     )
     runner.start()
     runner.settle(max(0.0, began + timeout - time.monotonic()))
     blocks = runner.collect(timeout=max(0.05, began + timeout - time.monotonic()))
     states = runner.states()
     runner.stop()
+    nvml.stop()
     samples = [sample for block in blocks.values() for sample in block.samples]
     return Reading(samples), states, time.monotonic() - began
 

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from hwsonde_exporter.metric import Sample
+from hwsonde_exporter.nvml.check_rules import GPU_RULES, GpuRule
 
 Labels = Mapping[str, str]
 
