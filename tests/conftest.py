@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+# Trees like /sys, full of links to directories in each other: looking for tests there never ends.
+collect_ignore = ["fixtures"]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
