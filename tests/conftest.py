@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+# Trees like /sys, full of links to directories in each other: looking for tests there never ends.
+collect_ignore = ["fixtures"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -11,11 +17,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-# Before xdist looks for the groups.
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the end-to-end tests, one after the other on one worker: they wait most of their time."""
-    for item in items:
-        if item.get_closest_marker("e2e"):
-            item.add_marker(pytest.mark.xdist_group("e2e"))
+    """Begin with the end-to-end tests: one worker does them one after the other, and waits most of the time."""
     items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
+
+
+class EndToEndApart(LoadScopeScheduling):
+    """Gives each test to the next worker that is free, and all end-to-end tests to one: what they share is made once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "end to end" if nodeid.startswith("tests/e2e/") else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> EndToEndApart | None:
+    """Distribute tests when there are several workers."""
+    return EndToEndApart(config, log) if config.getvalue("dist") == "load" else None

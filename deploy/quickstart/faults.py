@@ -153,7 +153,9 @@ class Fault:
     def _said(self, word: str, seconds: float) -> float:
         """Time behind a word that the worker writes; 0 if it does not come."""
         stream = self._stream()
-        if not select.select([stream], [], [], seconds)[0]:
+        waiting = select.poll()
+        waiting.register(stream, select.POLLIN)
+        if not waiting.poll(seconds * 1000):
             return 0.0
         said = stream.readline().split()
         return float(said[1]) if len(said) == 2 and said[0] == word else 0.0

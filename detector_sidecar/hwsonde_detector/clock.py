@@ -28,12 +28,14 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clock.
 
-    Waiting is a ``select`` on a pipe: unlike a lock or an event, a pipe can be written to by a signal handler that
+    Waiting is a ``poll`` on a pipe: unlike a lock or an event, a pipe can be written to by a signal handler that
     interrupted the very thread that waits.
     """
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._waiting = select.poll()
+        self._waiting.register(self._reader, select.POLLIN)
 
     def now_ms(self) -> int:
         """Wall clock, UTC, milliseconds since the epoch."""
@@ -45,8 +47,7 @@ class SystemClock:
 
     def wait(self, seconds: float) -> None:
         """Sleep, at most ``seconds``."""
-        ready, _, _ = select.select([self._reader], [], [], max(0.0, seconds))
-        if ready:
+        if self._waiting.poll(max(0.0, seconds) * 1000):
             with suppress(BlockingIOError):
                 os.read(self._reader, 4096)
 

@@ -204,10 +204,11 @@ def in_child(work: Callable[[], str], timeout: float) -> str | None:
     deadline = time.monotonic() + timeout
     pieces: list[bytes] = []
     ended = False
+    waiting = select.poll()  # unlike select(2) it takes any descriptor
+    waiting.register(receiving, select.POLLIN)
     with open(receiving, "rb", buffering=0) as pipe:
         while True:
-            ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
+            if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 break
             piece = pipe.read(1 << 16)
             ended = not piece

@@ -129,6 +129,11 @@ class FileReader:
         except OSError as error:
             raise ReadError(f"{key}: {error.strerror or error}") from error
 
+    def __del__(self) -> None:
+        # Descriptors are plain numbers: nobody else would give them back.
+        with suppress(Exception):
+            self.close()
+
     def close(self) -> None:
         """Close every kept descriptor."""
         with self._lock:
