@@ -11,7 +11,7 @@ from hwsonde_exporter.collectors._pci import devices
 from hwsonde_exporter.errors import Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Metric, Sample
-from hwsonde_exporter.nvml.answer import Answer, WorkerState
+from hwsonde_exporter.nvml.answer import Answer, Device, WorkerState
 from hwsonde_exporter.nvml.client import Client
 
 _NVIDIA = b"0x10de"
@@ -67,6 +67,11 @@ class GpuReadings:
         What each reading becomes, by its name.
     groups
         What is asked for, see `hwsonde_exporter.nvml.groups`.
+    every
+        How many seconds old readings may be. GPUs are looked at with every collection all the same, so that nothing is shown of
+        one that is lost; 0 where all is read each time.
+    pure
+        Whether the same readings always make the same samples.
     nothing
         What to say where no GPU has any of it; an empty text where that is not to be said.
 
@@ -78,16 +83,19 @@ class GpuReadings:
 
     rows: ClassVar[Mapping[str, Row]]
     groups: ClassVar[Collection[str]]
+    every: ClassVar[float] = 0.0
+    pure: ClassVar[bool] = True
     nothing: ClassVar[str] = ""
 
     def __init__(self, host: Host) -> None:
         self.host = host
         self.converter = Converter(self.rows)
         self._probed: Answer | None = None
+        self._shown: tuple[tuple[Device, ...], list[Sample]] = ((), [])
 
     def probe(self) -> None:
         """Raise `Unavailable` where there is no GPU, no library, or no GPU that has any of this."""
-        answer = client_of(self.host).collect(self.groups)
+        answer = client_of(self.host).collect(self.groups, self.every)
         reason = _REASONS.get(answer.state)
         # What was lost while it worked is still reported as lost.
         if reason is not None and not answer.devices:
@@ -107,8 +115,14 @@ class GpuReadings:
         """
         client, answer, self._probed = self.host.nvml, self._probed, None
         if answer is None and client is not None:
-            answer = client.collect(self.groups)
-        return self.samples(answer) if answer is not None else []
+            answer = client.collect(self.groups, self.every)
+        if answer is None:
+            return []
+        before, samples = self._shown
+        if not (self.every and self.pure and _same(before, answer.devices)):
+            samples = self.samples(answer)
+            self._shown = (answer.devices, samples)
+        return samples
 
     def samples(self, answer: Answer) -> list[Sample]:
         """Give the samples of an answer."""
@@ -117,6 +131,14 @@ class GpuReadings:
             self.host.nvml.reject(self.converter.rejected)
             self.converter.rejected.clear()
         return samples
+
+
+def _same(before: tuple[Device, ...], after: tuple[Device, ...]) -> bool:
+    """Whether two answers hold the very same readings of the same GPUs."""
+    return len(before) == len(after) > 0 and all(
+        one.uuid == other.uuid and one.readings is other.readings and one.readings != ()
+        for one, other in zip(before, after, strict=True)
+    )
 
 
 def metrics_of(rows: Mapping[str, Row]) -> tuple[Metric, ...]:

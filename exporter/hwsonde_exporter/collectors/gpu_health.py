@@ -21,5 +21,6 @@ class GpuHealthCollector(GpuReadings):
     rows: ClassVar[Mapping[str, Row]] = by_reading(HEALTH)
     groups: ClassVar[Collection[str]] = ("ecc", "remap", "recovery", "fabric", "c2c", "fan", "pcie_throughput")
     metrics: ClassVar[tuple[Metric, ...]] = metrics_of(rows)
-    period: ClassVar[float | None] = 5.0
+    period: ClassVar[float | None] = 1.0
+    every: ClassVar[float] = 5.0
     enabled: ClassVar[bool] = True

@@ -27,7 +27,8 @@ class GpuIdentityCollector(GpuReadings):
     rows: ClassVar[Mapping[str, Row]] = _ROWS
     groups: ClassVar[Collection[str]] = ("identity", "limits", "mode")
     metrics: ClassVar[tuple[Metric, ...]] = metrics_of(_ROWS)
-    period: ClassVar[float | None] = 30.0
+    period: ClassVar[float | None] = 1.0
+    every: ClassVar[float] = 30.0
     enabled: ClassVar[bool] = True
 
     def samples(self, answer: Answer) -> list[Sample]:

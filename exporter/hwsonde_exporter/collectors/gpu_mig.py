@@ -22,5 +22,6 @@ class GpuMigCollector(GpuReadings):
     groups: ClassVar[Collection[str]] = ("mig",)
     nothing: ClassVar[str] = "no GPU can be cut into MIG instances"
     metrics: ClassVar[tuple[Metric, ...]] = metrics_of(rows)
-    period: ClassVar[float | None] = 5.0
+    period: ClassVar[float | None] = 1.0
+    every: ClassVar[float] = 5.0
     enabled: ClassVar[bool] = True

@@ -36,5 +36,6 @@ class GpuNvlinkHealthCollector(GpuReadings):
     groups: ClassVar[Collection[str]] = ("nvlink_health",)
     nothing: ClassVar[str] = "no GPU has an NVLink"
     metrics: ClassVar[tuple[Metric, ...]] = metrics_of(rows)
-    period: ClassVar[float | None] = 10.0
+    period: ClassVar[float | None] = 1.0
+    every: ClassVar[float] = 10.0
     enabled: ClassVar[bool] = True

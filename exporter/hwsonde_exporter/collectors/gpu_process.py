@@ -72,7 +72,9 @@ class GpuProcessCollector(GpuReadings):
     groups: ClassVar[Collection[str]] = ("processes",)
     nothing: ClassVar[str] = "no GPU tells of processes"
     metrics: ClassVar[tuple[Metric, ...]] = (*metrics_of(_ROWS), PROCESS_INFO, LEFT_OUT, WORKLOAD_GPU)
-    period: ClassVar[float | None] = 5.0
+    period: ClassVar[float | None] = 1.0
+    every: ClassVar[float] = 5.0
+    pure: ClassVar[bool] = False  # whose a process is changes without it
     enabled: ClassVar[bool] = True
 
     def __init__(self, host: Host) -> None:

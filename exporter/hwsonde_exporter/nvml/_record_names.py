@@ -16,10 +16,13 @@ class Names:
     bus
         Whether PCI addresses are replaced, too. A recording that comes with the host's sysfs keeps them: they say in which
         slot a card is, not which card it is.
+    uuid
+        Replaces a UUID; where a recording comes with other files of the host, in the way in which it is replaced there.
     """
 
-    def __init__(self, *, bus: bool = True) -> None:
+    def __init__(self, *, bus: bool = True, uuid: Callable[[str], str] | None = None) -> None:
         self._bus = bus
+        self._uuid = uuid or self._numbered_uuid
         self._known: dict[tuple[str, str], str] = {}
 
     def replace(self, recording: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,7 +51,7 @@ class Names:
         found.pop("nvmlDeviceGetBoardId", None)  # made of the PCI address
         return found
 
-    def _uuid(self, text: str) -> str:
+    def _numbered_uuid(self, text: str) -> str:
         prefix = text.partition("-")[0] + "-" if text.startswith(("GPU-", "MIG-")) else ""
         return prefix + self._number("uuid", text, lambda number: f"00000000-0000-0000-0000-{number:012x}")
 

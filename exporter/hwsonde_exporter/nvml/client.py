@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hwsonde_exporter.nvml.answer import Answer, Event, Malformed, Reply, WorkerState, parse_reply
 from hwsonde_exporter.nvml.fleet import Fleet
+from hwsonde_exporter.nvml.kept import Kept
 from hwsonde_exporter.nvml.launcher import ChildProcess, Launch, Worker
 from hwsonde_exporter.nvml.quarantine import Quarantine
 from hwsonde_exporter.nvml.scout import Scouts
@@ -75,6 +76,7 @@ class Client:
         self._fleet = Fleet()
         self._quarantine = Quarantine()
         self._scouts = Scouts(launch, self._quarantine, clock)
+        self._kept = Kept()
         self._groups: set[str] = set()  # what was ever asked for
         self._numbers: set[int] = set()  # of the GPUs that the driver counts
         self._lock = threading.Lock()
@@ -99,25 +101,29 @@ class Client:
                 self._supervisor.stop()
                 self._supervisor.deadline = settings.deadline
 
-    def collect(self, groups: Collection[str]) -> Answer:
+    def collect(self, groups: Collection[str], every: float = 0.0) -> Answer:
         """Ask for groups of readings (see `hwsonde_exporter.nvml.groups`), of all GPUs.
 
         Returns within the deadline of one group if that hangs, and within seconds otherwise. An empty ``groups`` asks only
         which GPUs there are.
+
+        Parameters
+        ----------
+        groups
+            Names of the groups.
+        every
+            How many seconds old the readings may be. Those of a GPU that does not answer are never given.
         """
         with self._lock:
-            self._groups.update(groups)
-            for _ in range(_TRIES):
-                if self._stopped:
-                    break
-                reply = self._ask(groups)
-                if reply is not None:
-                    self._scouts.look(self._start(), self._groups, self._numbers, self.settings.deadline)
-                    return self._answer(reply)
-                if not self._supervisor.may_start:
-                    break
-            state = self._supervisor.state
-            return Answer(state, self._supervisor.detail, self._fleet.dark(state, self._clock()))
+            due = every <= 0 or self._kept.due(groups, every, self._clock())
+            answer = self._collect(groups if due else ())
+            self._kept.note(answer)
+            if every <= 0 or answer.state is not WorkerState.RUNNING:
+                return answer
+            if due:
+                self._kept.store(groups, answer, self._clock())
+                return answer
+            return self._kept.complete(groups, answer)
 
     def known(self) -> tuple[WorkerState, list[tuple[str, str, str]]]:
         """Give what the worker does, and label, UUID and PCI address of each GPU ever seen; never waits for a request."""
@@ -181,6 +187,20 @@ class Client:
         with self._lock:
             self._scouts.stop()
             self._supervisor.stop()
+
+    def _collect(self, groups: Collection[str]) -> Answer:
+        self._groups.update(groups)
+        for _ in range(_TRIES):
+            if self._stopped:
+                break
+            reply = self._ask(groups)
+            if reply is not None:
+                self._scouts.look(self._start(), self._groups, self._numbers, self.settings.deadline)
+                return self._answer(reply)
+            if not self._supervisor.may_start:
+                break
+        state = self._supervisor.state
+        return Answer(state, self._supervisor.detail, self._fleet.dark(state, self._clock()))
 
     def _ask(self, groups: Collection[str]) -> Reply | None:
         """One try: a reply, or None if the supervisor knows why there is none."""

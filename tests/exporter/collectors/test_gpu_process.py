@@ -32,7 +32,7 @@ class Client:
     def __init__(self, *devices: Device) -> None:
         self.answer = Answer(WorkerState.RUNNING, "", devices, len(devices))
 
-    def collect(self, groups: Sequence[str]) -> Answer:
+    def collect(self, groups: Sequence[str], every: float = 0.0) -> Answer:
         assert set(groups) == {"processes"}
         return self.answer
 

@@ -12,7 +12,7 @@ import pytest
 from hwsonde_exporter.nvml.answer import Answer, WorkerState
 from hwsonde_exporter.nvml.client import Client, NvmlSettings
 from hwsonde_exporter.nvml.wire import RawEvent
-from tests.exporter.nvml.fakes import Clock, FakeWorker
+from tests.exporter.nvml.fakes import Clock, FakeWorker, reply
 
 Make = Callable[[], FakeWorker]
 
@@ -289,3 +289,44 @@ def test_stopping_does_not_wait_for_a_request_that_hangs() -> None:
     assert bench.workers[0].closed
     assert bench.client.collect(["memory"]).state is WorkerState.STOPPED
     assert len(bench.workers) == 1
+
+
+def asked(bench: Bench) -> list[list[str]]:
+    return [message["groups"] for worker in bench.workers for message in worker.requests if "groups" in message]
+
+
+def test_what_is_read_seldom_is_kept_meanwhile() -> None:
+    bench = Bench()
+    for _ in range(12):
+        bench.clock.now += 1.0
+        answer = bench.client.collect(["ecc"], 5.0)
+        assert [len(device.readings) for device in answer.devices] == [1, 1]
+    assert asked(bench).count(["ecc"]) == 3
+    assert asked(bench).count([]) == 9
+
+
+def test_what_was_kept_of_a_gpu_goes_with_it_and_is_read_anew_when_it_comes_back() -> None:
+    bench = Bench()
+    bench.ask("ecc")
+    bench.client.collect(["ecc"], 100.0)
+    lost = reply(3, ["a", "b"])
+    lost["devices"][1] |= {"error": "gpu_is_lost", "readings": []}
+    bench.workers[0].answers = [lost]
+    # Another collector finds it; its answer is in the queue before that of the worker.
+    bench.workers[0].send = lambda message: bench.workers[0].answers[0].update(number=message["number"])  # type: ignore[method-assign,union-attr]
+    assert bench.ups(bench.ask("memory")) == {"a": True, "b": False}
+    del bench.workers[0].send  # type: ignore[attr-defined]
+    answers = [bench.client.collect(["ecc"], 100.0) for _ in range(2)]
+    assert [len(device.readings) for device in answers[0].devices] == [1, 0]
+    assert [len(device.readings) for device in answers[1].devices] == [1, 1]
+    assert asked(bench)[-1] == ["ecc"]
+
+
+def test_what_was_kept_is_not_shown_without_a_worker() -> None:
+    bench = Bench()
+    bench.client.collect(["ecc"], 100.0)
+    bench.workers[0].ended = True
+    bench.make = lambda clock: FakeWorker(clock, greeting={"failed": ["no_driver", "gone"]})
+    bench.clock.now += 1.0
+    answer = bench.client.collect(["ecc"], 100.0)
+    assert not any(device.readings for device in answer.devices)

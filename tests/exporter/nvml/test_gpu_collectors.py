@@ -58,7 +58,7 @@ class FakeClient:
         self.fast: list[tuple[str, str, str, float]] = []
         self.calls: list[tuple[str, float]] = []
 
-    def collect(self, groups: Sequence[str]) -> Answer:
+    def collect(self, groups: Sequence[str], every: float = 0.0) -> Answer:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
     def reject(self, readings: dict[str, int]) -> None:

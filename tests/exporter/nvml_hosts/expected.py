@@ -6,13 +6,11 @@ without any of their code: from the name of the recorded call, its arguments and
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
-Rows = Iterator[tuple[dict[str, str], float]]
+from tests.exporter.nvml_hosts.expected_parts import TYPES_OF_PROCESSES, process_memory, process_share, processes
+from tests.exporter.nvml_hosts.told import Rows, Told
 
-TYPES_OF_PROCESSES = {"compute": "Compute", "graphics": "Graphics", "mps": "MPSCompute"}
 DOMAINS = {"graphics": 0, "sm": 1, "memory": 2, "video": 3}
 REASONS = {
     "gpu_idle": 1, "applications_clocks_setting": 2, "sw_power_cap": 4, "hw_slowdown": 8, "sync_boost": 16, "sw_thermal_slowdown": 32,
@@ -37,64 +35,6 @@ NVLINK_ERRORS = ("replay", "recovery", "crc_flit", "crc_data")
 BANKS = ("max", "high", "partial", "low", "none")
 ASPECTS = {"degraded_bandwidth": 0, "route_recovery": 2, "route_unhealthy": 4, "access_timeout_recovery": 6}
 ARCHITECTURES = {5: "volta", 7: "ampere", 8: "ada", 9: "hopper"}
-
-
-def number_at(answer: Any, time: float, *, real: bool = False) -> float:
-    """A number of a recording at a time, see recording.py; all but ``real`` ones are rounded as the driver rounds."""
-    if not isinstance(answer, dict):
-        answer = {"mean": answer}
-    start = answer["start"] if "start" in answer else answer["mean"]
-    if answer.get("every"):
-        time = math.floor(time / answer["every"]) * answer["every"]
-    grown = answer.get("rate", 0) * time
-    if answer.get("swing"):
-        turn, phase = 2 * math.pi / answer["period"], answer.get("phase", 0)
-        if "mean" in answer:
-            grown += answer["swing"] * math.sin(turn * time + phase)
-        else:
-            grown -= answer["swing"] / turn * (math.cos(turn * time + phase) - math.cos(phase))
-    if real or answer.get("type") == "double":
-        return float(start + grown)
-    whole = math.floor(start)
-    return whole + math.floor(start - whole + grown + 0.5)
-
-
-class Told:
-    """What a recording tells of one GPU or MIG device at a time."""
-
-    def __init__(self, calls: Mapping[str, Any], missing: list[str], time: float) -> None:
-        self.calls, self.missing, self.time = calls, missing, time
-
-    def answer(self, function: str, key: str | None = None, field: str | None = None) -> Any:
-        """The recorded answer, or None if the library lacks the function or the GPU refuses."""
-        found = (
-            None if function in self.missing else self.calls.get(f"nvml{function}" if function[0] == "G" else function)
-        )
-        if function in self.missing or f"nvml{function}" in self.missing:
-            return None
-        for name in (key, field):
-            if name is not None:
-                found = found.get(name) if isinstance(found, dict) else None
-        return None if isinstance(found, dict) and "error" in found else found
-
-    def number(self, function: str, key: str | None = None, field: str | None = None) -> float | None:
-        """The same as a number."""
-        found = self.answer(function, key, field)
-        return None if found is None else number_at(found, self.time, real=function.startswith("nvmlGpm"))
-
-    def get(self, name: str, key: object = None, field: str | None = None) -> float | None:
-        """Number of a getter of a device."""
-        return self.number(f"nvmlDeviceGet{name}", None if key is None else str(key), field)
-
-    def field(self, number: int, scope: int = 0) -> float | None:
-        """Number of a field value."""
-        return self.get("FieldValues", f"{number}/{scope}" if scope else number)
-
-    @property
-    def links(self) -> list[int]:
-        """Numbers of its NVLinks."""
-        states = self.answer("nvmlDeviceGetNvLinkState") or {}
-        return [int(key) for key in states if key != "*"]
 
 
 def plain(name: str, scale: float = 1.0, key: object = None, field: str | None = None) -> Callable[[Told], Rows]:
@@ -149,30 +89,6 @@ def gpm(told: Told, number: int) -> float | None:
     if not told.number("nvmlGpmQueryDeviceSupport"):
         return None
     return told.number("nvmlGpmMetricsGet", str(number))
-
-
-def processes(told: Told, kind: str) -> list[dict[str, Any]] | None:
-    """Processes of a kind; an older library has the same list under an older name."""
-    found: list[dict[str, Any]] | None = told.calls.get(f"nvmlDeviceGet{kind}RunningProcesses_v3")
-    return found
-
-
-def process_memory(told: Told) -> Rows:
-    used: dict[int, int] = {}
-    for kind in TYPES_OF_PROCESSES.values():
-        for process in processes(told, kind) or ():
-            if process["usedGpuMemory"] is not None:
-                used[process["pid"]] = max(used.get(process["pid"], 0), process["usedGpuMemory"])
-    for pid, value in used.items():
-        yield {"pid": str(pid)}, value
-
-
-def process_share(field: str) -> Callable[[Told], Rows]:
-    def rows(told: Told) -> Rows:
-        for process in told.answer("nvmlDeviceGetProcessUtilization") or ():
-            yield {"pid": str(process["pid"])}, process[field] / 100
-
-    return rows
 
 
 def retired(told: Told) -> Rows:
@@ -449,33 +365,5 @@ GPU: dict[str, Callable[[Told], Rows]] = {
 }
 
 
-def mig_rows(name: str, parts: list[Told]) -> Rows:
-    """Rows of a metric of MIG devices, one for each GPU instance."""
-    for part in parts:
-        instance = {"gpu_instance": str(part.get("GpuInstanceId"))}
-        if name == "mig_info":
-            profile = part.answer("nvmlDeviceGetName").rpartition(" MIG ")[2]
-            compute = str(part.get("ComputeInstanceId"))
-            yield (
-                {
-                    **instance,
-                    "mig_uuid": part.answer("nvmlDeviceGetUUID"),
-                    "compute_instance": compute,
-                    "profile": profile,
-                },
-                1,
-            )
-            continue
-        value = {
-            "mig_multiprocessors": part.get("Attributes_v2", None, "multiprocessorCount"),
-            "mig_memory_size_bytes": part.get("MemoryInfo", None, "total"),
-            "mig_memory_used_bytes": part.get("MemoryInfo", None, "used"),
-            "mig_sm_active_ratio": (part.number("nvmlGpmMetricsGet", "2") or 0) / 100 or None,
-        }[name]
-        if value is not None:
-            yield instance, value
-
-
-MIG = ("mig_info", "mig_multiprocessors", "mig_memory_size_bytes", "mig_memory_used_bytes", "mig_sm_active_ratio")
 # Of hardware that no recording has: NVLink 5 and Grace Hopper.
 UNRECORDED = ("nvlink_packets_total", "nvlink_bit_error_ratio", "c2c_errors_total")

@@ -21,7 +21,7 @@ from tests.exporter.nvml_hosts.test_faults_end_to_end import (
     readings,
     settled,
 )
-from tests.nvml_shim.control import NO_PERMISSION, Fault
+from tests.nvml_shim.control import NO_PERMISSION, NOT_SUPPORTED, Fault
 from tests.nvml_shim.shim_host import ShimHost
 
 ALL_UP = dict.fromkeys(GPUS, 1.0)
@@ -105,6 +105,18 @@ def test_what_a_gpu_does_not_have_is_asked_for_once(host: GpuHost) -> None:
     powers = host.control.calls("nvmlDeviceGetClockInfo")
     host.wait(lambda _: host.control.calls("nvmlDeviceGetClockInfo") > powers + 40)
     assert host.control.calls("nvmlDeviceGetTemperatureThreshold") == calls
+
+
+def test_a_call_that_is_not_supported_is_no_error(host: GpuHost) -> None:
+    before = settled(host)
+    host.control.inject(Fault(device=1, function="nvmlDeviceGetTotalEnergyConsumption", error=NOT_SUPPORTED))
+    after, _ = host.wait(lambda series: not of(series, "hwsonde_gpu_energy_joules_total", gpu="1"))
+    assert len(of(after, "hwsonde_gpu_energy_joules_total")) == len(GPUS) - 1
+    assert {key[0] for key in of_gpu(before, "1") - of_gpu(after, "1")} - NOT_ALWAYS == {
+        "hwsonde_gpu_energy_joules_total"
+    }
+    assert not of(after, "hwsonde_gpu_nvml_errors_total")
+    assert gpus_up(after) == ALL_UP
 
 
 # ---- GPUs that move, and MIG ----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hwsonde_exporter.anonymous import Anonymiser
 from hwsonde_exporter.nvml._record_calls import device_calls, mig_calls
 from hwsonde_exporter.nvml._record_child import plain
 from hwsonde_exporter.nvml._record_names import Names
@@ -18,6 +19,7 @@ from hwsonde_exporter.nvml.record import FORMAT, NotRecorded, main, record
 from tests.nvml_shim import recording as form
 from tests.nvml_shim.control import Fault
 from tests.nvml_shim.shim_host import ShimHost
+from tests.nvml_shim.stuck_file import CannotMount, stuck_file
 
 HEALTHY = [name for name in form.names() if name != "sick"]
 
@@ -125,6 +127,30 @@ def test_identities_are_replaced_and_stay_the_same_everywhere(tmp_path: Path) ->
         kept["devices"][0]["calls"]["nvmlDeviceGetPciInfo_v3"]
         == source["devices"][0]["calls"]["nvmlDeviceGetPciInfo_v3"]
     )
+
+
+def test_uuids_are_replaced_as_in_the_host_s_other_files() -> None:
+    source = form.load("h200")
+    anonymiser = Anonymiser({"host"}, {"user"}, bytes(32))
+    line = f"GPU UUID: \t {source['devices'][3]['calls']['nvmlDeviceGetUUID']}\n".encode()
+    elsewhere = anonymiser.content(("proc", "driver", "nvidia", "gpus", "0000:4c:00.0", "information"), line).decode()
+    made = Names(bus=False, uuid=anonymiser.name).replace(source)
+    found = made["devices"][3]["calls"]["nvmlDeviceGetUUID"]
+    assert found == elsewhere.split()[-1] != source["devices"][3]["calls"]["nvmlDeviceGetUUID"]
+    assert len({device["calls"]["nvmlDeviceGetUUID"] for device in made["devices"]}) == 8
+
+
+def test_a_call_that_the_kernel_holds_costs_the_rest_of_the_recording_only(tmp_path: Path) -> None:
+    host = ShimHost("workstation", tmp_path / "host")
+    try:
+        with stuck_file(tmp_path / "mount") as path:
+            host.control.inject(Fault(device=0, function="nvmlDeviceGetVbiosVersion", block=str(path)))
+            made = record(host.library, deadline=0.5, seconds=0.1)
+            assert host.control.initialisations == 1
+    except CannotMount as error:
+        pytest.skip(f"no process can be made unkillable here: {error}")
+    assert made["faults"] == [{"device": 0, "function": "nvmlDeviceGetVbiosVersion", "hang": "asleep"}]
+    assert made["devices"][0]["calls"]["nvmlDeviceGetName"] == "NVIDIA GeForce RTX 4080 SUPER"
 
 
 def test_without_a_driver_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from hwsonde_exporter.metric import Kind
-from tests.exporter.nvml_hosts.expected import GPU, MIG, UNRECORDED, Told, mig_rows
+from tests.exporter.nvml_hosts.expected import GPU, UNRECORDED
+from tests.exporter.nvml_hosts.expected_parts import MIG, mig_rows
 from tests.exporter.nvml_hosts.gpu_host import GPU_KINDS, Series, of, one, running
+from tests.exporter.nvml_hosts.told import Told
 
 TIME = 21.3
 HEALTHY = ("h200", "a100-mig", "workstation", "old-driver")
