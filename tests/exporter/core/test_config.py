@@ -131,7 +131,7 @@ def test_an_empty_file_or_section_changes_nothing(tmp_path: Path, text: str) -> 
     [
         ("web:\n  listen-adress: :1\n", "exporter.yaml:2: web.listen-adress: unknown key; did you mean web.listen-address?"),
         ("webb: {}\n", "exporter.yaml:1: webb: unknown key; did you mean web?"),
-        ("zzz: 1\n", "exporter.yaml:1: zzz: unknown key; allowed: collector, log, metrics, path, privacy, sampler, web"),
+        ("zzz: 1\n", "exporter.yaml:1: zzz: unknown key; allowed: collector, log, metrics, nvml, path, privacy, sampler, web"),
         ("sampler: {hertz: fast}\n", "exporter.yaml:1: sampler.hertz: 'fast' is not allowed; allowed: 0, or ticks a second from 0.1 to 100"),
         ("sampler:\n  hertz: 0.01\n", "exporter.yaml:2: sampler.hertz: '0.01' is not allowed; allowed: 0, or ticks a second from 0.1 to 100"),
         ("sampler:\n  hertz:\n", "exporter.yaml:2: sampler.hertz: '' is not allowed; allowed: 0, or ticks a second from 0.1 to 100"),
@@ -140,12 +140,12 @@ def test_an_empty_file_or_section_changes_nothing(tmp_path: Path, text: str) -> 
         ("collector:\n  cpu: maybe\n", "exporter.yaml:2: collector.cpu: 'maybe' is not allowed; allowed: true or false"),
         ("collector:\n  cpu: true\n  cpu: false\n", "exporter.yaml:3: collector.cpu: given twice; allowed: once"),
         ("web: [1]\n", "exporter.yaml:1: web: must be a mapping; allowed keys: config.file, listen-address, max-scrapes, timeout-offset"),
-        ("- a\n", "exporter.yaml:1: the file: must be a mapping; allowed keys: collector, log, metrics, path, privacy, sampler, web"),
+        ("- a\n", "exporter.yaml:1: the file: must be a mapping; allowed keys: collector, log, metrics, nvml, path, privacy, sampler, web"),
         ("web: {listen-address: []}\n", "exporter.yaml:1: web.listen-address: an empty list is not allowed; allowed: at least one entry"),
         ("web: {listen-address: [':1', x]}\n", f"exporter.yaml:1: web.listen-address: 'x' is not allowed; allowed: {ADDRESSES}"),
         ("path: {procfs: /no/such/folder}\n", "exporter.yaml:1: path.procfs: '/no/such/folder' is not allowed; allowed: a folder that exists"),
         ("log:\n  level: loud\n", "exporter.yaml:2: log.level: 'loud' is not allowed; allowed: debug or info or warning or error"),
-        ("{[a]: 1}\n", "exporter.yaml:1: ?: unknown key; allowed: collector, log, metrics, path, privacy, sampler, web"),
+        ("{[a]: 1}\n", "exporter.yaml:1: ?: unknown key; allowed: collector, log, metrics, nvml, path, privacy, sampler, web"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:

@@ -33,6 +33,10 @@ HARMLESS = frozenset((
     "numa_node", "operation", "os", "outcome", "package", "pci_bus_id", "phase", "port", "priority", "product", "protocol", "queue",
     "reason", "resource", "result", "rotational", "scheduler", "scope", "sensor", "setting", "severity", "side", "size", "slot", "socket",
     "source", "state", "statistic", "stepping", "transport", "type", "value", "vector", "vendor", "vendor_id", "zone",
+    # Of GPUs.
+    "architecture", "aspect", "availability", "board_part_number", "call", "compute_capability", "compute_instance", "cuda_version",
+    "engine", "fan", "gpu", "gpu_instance", "gsp_version", "inforom_version", "kernel_module_version", "link", "location", "nvml_version", "pid",
+    "pipe", "profile", "reading", "remote_pci_bus_id", "remote_type", "switch", "sxid", "threshold", "unit", "vbios_version", "xid",
 ))  # fmt: skip
 
 
