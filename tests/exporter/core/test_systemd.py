@@ -191,7 +191,7 @@ class Unit(RawConfigParser):
 
 
 SERVICE = UNITS / "hwsonde-exporter.service"
-DROP_IN = UNITS / "hwsonde-exporter.service.d" / "disks.conf"
+DROP_INS = sorted((UNITS / "hwsonde-exporter.service.d").glob("*.conf"))
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
@@ -226,7 +226,7 @@ def test_the_service_is_started_with_flags_that_exist() -> None:
     assert example[1] == "--config.file"
 
 
-@pytest.mark.parametrize("path", [SERVICE, DROP_IN], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [SERVICE, *DROP_INS], ids=lambda path: path.name)
 def test_each_capability_is_named_with_what_it_is_for(path: Path) -> None:
     unit = Unit(path)["Service"]
     held = unit["AmbientCapabilities"].split()
