@@ -56,9 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _command(arguments: Sequence[str]) -> int:
-    if arguments and arguments[0] in _MODULES:
-        return cast("int", import_module(_MODULES[arguments[0]]).main(arguments[1:]))
-    return _run(arguments)
+    try:
+        if arguments and arguments[0] in _MODULES:
+            return cast("int", import_module(_MODULES[arguments[0]]).main(arguments[1:]))
+        return _run(arguments)
+    except SystemExit as end:
+        # --help and --version end so, with their text not yet written.
+        return end.code if isinstance(end.code, int) else 0
 
 
 def _fail(text: str) -> int:

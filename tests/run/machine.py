@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 # What every Debian has besides bash (essential packages).
 ESSENTIAL = (
-    "bash", "cat", "chmod", "dirname", "env", "flock", "grep", "head", "ls", "mkdir", "mktemp", "rm", "rmdir", "sed", "sha256sum", "sleep",
+    "bash", "cat", "chmod", "dirname", "env", "flock", "grep", "head", "ls", "mkdir", "mktemp", "nproc", "rm", "rmdir", "sed", "sha256sum", "sleep",
     "tail", "touch",
 )  # fmt: skip
 

@@ -84,7 +84,7 @@ def test_the_tests_need_a_peer_to_compare_with_and_its_service_stays_off(tmp_pat
     machine.run("test")
     calls = machine.calls()
     install = next(call for call in calls if " install " in call)
-    assert install.endswith("prometheus-node-exporter curl gcc libc6-dev")
+    assert install.endswith("prometheus-node-exporter curl iproute2 gcc libc6-dev")
     assert "systemctl disable --now prometheus-node-exporter" in calls
     assert "systemctl disable --now curl" not in calls
 

@@ -86,7 +86,7 @@ def curl(port: int, *options: str | Path, path: str = "/-/healthy", scheme: str 
             "-w",
             "\n%{http_code}",
             *map(str, options),
-            f"{scheme}://localhost:{port}{path}",
+            f"{scheme}://127.0.0.1:{port}{path}",
         ],
         capture_output=True,
         text=True,
@@ -104,7 +104,7 @@ class Prometheus:
         self.url = f"http://127.0.0.1:{port}"
         file = folder / "prometheus.yml"
         parts = [
-            f"- job_name: {name}\n  static_configs: [{{targets: ['localhost:{target}']}}]\n{settings}"
+            f"- job_name: {name}\n  static_configs: [{{targets: ['127.0.0.1:{target}']}}]\n{settings}"
             for name, settings in jobs.items()
         ]
         file.write_text(

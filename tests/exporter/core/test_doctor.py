@@ -121,7 +121,7 @@ def test_here_as_root_or_whoever_runs_the_tests() -> None:
 def test_here_as_nobody() -> None:
     """It says who it is and goes on; what needs a capability is blocked, not broken."""
     done = doctor("--format", "json", user=65534)
-    if done.returncode not in {0, 1}:
+    if done.returncode not in {0, 1} or not done.stdout:
         pytest.skip("nobody cannot reach this checkout or its Python")
     found = json.loads(done.stdout)
     assert found["user"].endswith("(uid 65534)")

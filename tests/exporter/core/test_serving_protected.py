@@ -466,7 +466,7 @@ def test_the_program_serves_https_and_reads_anew_on_sighup(place: Place) -> None
     place.write("", {"prometheus": hashed("outworn")})
     port = free_port()
     log = place.folder / "log"
-    flags = ["--web.listen-address", f"localhost:{port}", "--web.config.file", str(place.file), "--sampler.hertz=0"]
+    flags = ["--web.listen-address", f"127.0.0.1:{port}", "--web.config.file", str(place.file), "--sampler.hertz=0"]
     with log.open("wb") as output:
         process = subprocess.Popen([*COMMAND, *flags], env=ENVIRONMENT, stderr=output)
     trusted = ("--cacert", place.authority.cert)

@@ -19,6 +19,8 @@ from hwsonde_exporter.errors import ConfigError
 from hwsonde_exporter.recording import Tree
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(hwsonde_exporter.__file__).parents[1])}
+# Without it a text is kept until the end, as usual.
+ENVIRONMENT.pop("PYTHONUNBUFFERED", None)
 COMMAND = f"{sys.executable} -m hwsonde_exporter"
 QUIET = "--log.level=error"
 # `check` says what it finds on the machine at hand: with everything passed over it is healthy anywhere.

@@ -226,7 +226,7 @@ def test_an_address_that_is_taken_is_tried_again(board: Board) -> None:
 
 def test_peers_are_timed_and_those_that_are_silent_lose(board: Board) -> None:
     with responder(board) as found, listen(("127.0.0.1", 0)) as silent:
-        peers = [Peer("a", "localhost", found.port), Peer("b", "127.0.0.1", silent.getsockname()[1])]
+        peers = [Peer("a", "127.0.0.1", found.port), Peer("b", "127.0.0.1", silent.getsockname()[1])]
         sender = Sender(peers, 0.1, board)
         sender.start()
         wait_for(lambda: table(board)["lost_total", "b"] >= 2 and table(board)["rtt_seconds_count", "a"] >= 5)
