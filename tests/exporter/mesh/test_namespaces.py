@@ -60,7 +60,24 @@ def ends(tmp_path: Path) -> Iterator[tuple[End, End]]:
             end.procfs.mkdir()
             (end.procfs / "1").symlink_to(f"/proc/{holder.pid}")
         first, second = made
-        run("ip", "-n", first.name, "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", second.name)
+        try:
+            run(
+                "ip",
+                "-n",
+                first.name,
+                "link",
+                "add",
+                "eth0",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "netns",
+                second.name,
+            )
+        except subprocess.CalledProcessError:
+            pytest.skip("namespaces cannot be entered here, as in a chroot")
         for end in made:
             run("ip", "-n", end.name, "address", "add", f"{end.address}/24", "dev", "eth0")
             run("ip", "-n", end.name, "link", "set", "lo", "up")

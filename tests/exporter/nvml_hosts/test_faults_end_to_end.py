@@ -30,7 +30,24 @@ TELLING = (
     "hwsonde_gpu_processes_left_out", "hwsonde_gpu_kernel_log_", "hwsonde_gpu_driver_", "hwsonde_gpu_pci_devices",
 )  # fmt: skip
 # The driver takes a sample of each process once a second, so that a look a second may find none.
-NOT_ALWAYS = frozenset({"hwsonde_gpu_process_sm_utilization_ratio", "hwsonde_gpu_process_memory_busy_ratio"})
+# Shares of a window need two looks a second apart: a worker that starved of CPU was replaced, and has had one.
+WINDOWED = (
+    "graphics_active",
+    "sm_active",
+    "sm_occupancy",
+    "tensor_active",
+    "dram_active",
+    "pipe_active",
+    "mig_sm_active",
+)
+NOT_ALWAYS = frozenset(
+    {
+        "hwsonde_gpu_process_sm_utilization_ratio",
+        "hwsonde_gpu_process_memory_busy_ratio",
+        "hwsonde_gpu_pcie_rate_bytes_per_second",
+        *(f"hwsonde_gpu_{name}_ratio" for name in WINDOWED),
+    }
+)
 Key = tuple[str, Labels]
 
 
