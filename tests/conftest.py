@@ -29,6 +29,7 @@ class EndToEndApart(LoadScopeScheduling):
         return "end to end" if nodeid.startswith("tests/e2e/") else nodeid
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> EndToEndApart | None:
     """Distribute tests when there are several workers."""
     return EndToEndApart(config, log) if config.getvalue("dist") == "load" else None
