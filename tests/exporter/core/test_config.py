@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hwsonde_exporter.config import load, parse_file
 from hwsonde_exporter.errors import ConfigError
 from hwsonde_exporter.host import Ignored
-from hwsonde_exporter.options import options, parse_address
+from hwsonde_exporter.option_values import parse_address
+from hwsonde_exporter.options import options
 from tests.exporter.core.fakes import collector_kind, gauge
 
 ADDRESSES = "HOST:PORT, [IPV6]:PORT or :PORT, port 0 to 65535"
