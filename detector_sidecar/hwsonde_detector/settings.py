@@ -40,18 +40,23 @@ class LearningSettings:
 
 @dataclass(frozen=True, slots=True)
 class DetectorSettings:
-    """Which detectors run and how many must agree.
+    """Which detectors run and how they become one score.
 
-    ``agreement`` k: the fused score is the k-th largest calibrated score of the members. Of channels correlated above ``correlation`` one is
+    ``fusion`` is ``mean`` (of the members' surprises) or ``agreement``: the ``agreement``-th largest of them. ``calibration`` says which scores of healthy
+    rows a member's tail is learned from: ``live`` (as they were judged before they were learned, cross-fitted ones until there are
+    enough), ``folds`` (cross-fitted) or ``training`` (of the rows that the model learned). Of channels correlated above ``correlation`` one is
     looked at; ``keep_constant`` keeps those that never moved, whose first change is news. Deviations beyond ``knee`` grow
-    with their logarithm in zscore and mahalanobis.
+    with their logarithm in zscore and mahalanobis; ``residual`` lets mahalanobis see what lies outside of its subspace, too.
     """
 
     members: tuple[str, ...] = ("zscore", "mahalanobis", "isolation_forest", "extremes")
+    fusion: str = "agreement"
     agreement: int = 2
+    calibration: str = "folds"
     correlation: float = 0.95
     keep_constant: bool = True
     variance_kept: float = 0.95
+    residual: bool = True
     knee: float = 50.0
     trees: int = 100
     tree_rows: int = 256
@@ -62,11 +67,13 @@ class DetectorSettings:
 class EpisodeSettings:
     """When a score becomes an episode.
 
-    ``risk`` is the chance of a healthy window to pass 1.0. Raised when ``raise_windows`` of the last ``raise_of`` windows are at least
+    ``budget`` in pages per 100 node-days moves a host's threshold (`hwsonde_detector.decision.thresholds`); 0: it is fixed, and ``risk`` is the
+    chance of a healthy window to pass 1.0. Raised when ``raise_windows`` of the last ``raise_of`` windows are at least
     ``raise_at``; closed when ``clear_windows`` in a row are below ``clear_at``. After a gap, a start of the detector or of an exporter
     no episode is opened for ``settle_rows`` rows: starting costs the host a second or two of CPU, which is our own doing.
     """
 
+    budget: float = 0.0
     risk: float = 1e-3
     raise_at: float = 1.0
     clear_at: float = 0.7

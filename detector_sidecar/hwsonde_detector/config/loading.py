@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from hwsonde_detector.config.constraints import constraints
 from hwsonde_detector.config.models import Config, Origin
+from hwsonde_detector.config.presets import merged, read_preset
 from hwsonde_detector.config.tree import MAX_BYTES, Problem, Tree, dotted, read_tree
 from hwsonde_detector.config.tree import Path as KeyPath
 from hwsonde_detector.config.values import shown
@@ -94,6 +95,8 @@ def parse_config(data: bytes, name: str, origin: Origin | None = None) -> Config
             )
         )
         value = {}
+    if isinstance(value.get("preset"), str):
+        value = merged(_preset(value["preset"], origin), value)
     for flag, text in origin.flags.items():
         _put(value, FLAGS[flag], text)
         places[FLAGS[flag]] = flag
@@ -110,6 +113,26 @@ def parse_config(data: bytes, name: str, origin: Origin | None = None) -> Config
         raise ConfigError("\n".join(_line(problem, name, places) for problem in ordered))
     config._origin = replace(origin, lines=tree.lines)  # noqa: SLF001 - private to users of Config, set once by its loader
     return config
+
+
+def _preset(name: str, origin: Origin) -> dict[str, Any]:
+    """Sections of a preset, checked by themselves, so that its mistakes are told with its own name and lines.
+
+    Raises
+    ------
+    ConfigError
+        One line a problem.
+    """
+    called, tree = read_preset(name, origin.directory)
+    problems = list(tree.problems)
+    try:
+        Config.model_validate(tree.value)
+    except ValidationError as error:
+        problems += [_explain(detail, tree) for detail in error.errors(include_url=False)]
+    if problems:
+        ordered = sorted(set(problems), key=lambda p: (p.line, dotted(p.path)))
+        raise ConfigError("\n".join(_line(problem, called, {}) for problem in ordered))
+    return dict(tree.value)
 
 
 def _put(value: dict[str, Any], path: KeyPath, text: str) -> None:

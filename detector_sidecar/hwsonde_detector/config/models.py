@@ -25,7 +25,11 @@ from hwsonde_detector.config.values import (
 )
 from hwsonde_detector.types import Subsystem
 
-MEMBERS = ("zscore", "mahalanobis", "isolation_forest", "extremes")
+MEMBERS = (
+    "zscore", "mahalanobis", "isolation_forest", "extremes", "level", "change", "unrest", "course", "jumps", "mixture",
+)  # fmt: skip
+FUSIONS = ("mean", "agreement")
+CALIBRATIONS = ("live", "folds", "training")
 SECOND = 1000
 HOUR = 3600 * SECOND
 
@@ -186,8 +190,17 @@ class Detectors(Section):
     members: Annotated[tuple[str, ...], Items(Choice(MEMBERS), 1, len(MEMBERS))] = Field(
         default=_DETECTORS.members, description="The detectors."
     )
+    fusion: Annotated[str, Choice(FUSIONS)] = Field(
+        default=_DETECTORS.fusion,
+        description="How they become one score: the `mean` of their surprises, or their `agreement`, the k-th largest.",
+    )
     agreement: Annotated[int, Whole(1, len(MEMBERS))] = Field(
-        default=_DETECTORS.agreement, description="How many must agree: the fused score is the k-th largest of theirs."
+        default=_DETECTORS.agreement, description="How many must agree, where `fusion` is `agreement`."
+    )
+    calibration: Annotated[str, Choice(CALIBRATIONS)] = Field(
+        default=_DETECTORS.calibration,
+        description="Which scores of healthy rows tell how rare a score is: `live`, as they were given before the row was learned; `folds`, "
+        "cross-fitted; `training`, of the rows that the model learned.",
     )
     correlation: Annotated[float, Real(0.1, 1)] = Field(
         default=_DETECTORS.correlation, description="Of channels that correlate above this, one is kept."
@@ -197,6 +210,9 @@ class Detectors(Section):
     )
     variance_kept: Annotated[float, Real(0.1, 1)] = Field(
         default=_DETECTORS.variance_kept, description="Share of variance in the subspace of `mahalanobis`."
+    )
+    residual: Annotated[bool, Switch()] = Field(
+        default=_DETECTORS.residual, description="Whether `mahalanobis` sees what lies outside of its subspace, too."
     )
     knee: Annotated[float, Real(1, 1e9)] = Field(
         default=_DETECTORS.knee,
@@ -212,8 +228,12 @@ class Detectors(Section):
 class Episodes(Section):
     """When a score becomes an episode, and so a page."""
 
+    budget: Annotated[float, Real(0, 1e6)] = Field(
+        default=_EPISODES.budget,
+        description="Pages per 100 node-days that a host's threshold is set for; 0: `risk` sets it, and it stays.",
+    )
     risk: Annotated[float, Real(1e-12, 0.1)] = Field(
-        default=_EPISODES.risk, description="Chance of a healthy window to score above 1."
+        default=_EPISODES.risk, description="Chance of a healthy window to score above 1, where there is no budget."
     )
     raise_at: Annotated[float, Real(0.1, 100)] = Field(
         default=_EPISODES.raise_at, description="Score that counts towards an episode."
@@ -310,6 +330,11 @@ class Config(Section):
     mode: Annotated[Literal["live", "shadow"], Choice(("live", "shadow"))] = Field(
         default="live",
         description="`shadow`: all is scored, what would have paged is published under other names and pages nobody.",
+    )
+    preset: Annotated[str, _LINE] = Field(
+        default="default",
+        description="How is detected: name of a shipped preset (default, reveal), or path of your own (with a slash or ending in .yaml). "
+        "What this file says in `window`, `learning`, `detectors` and `episodes` wins over it.",
     )
     entity_labels: Annotated[tuple[str, ...], Items(_LABEL_NAME, 1, 8)] = Field(
         default=("cluster", "node"), description="Labels whose values name a host."

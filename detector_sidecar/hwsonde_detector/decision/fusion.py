@@ -1,10 +1,18 @@
-"""Agreement of detectors, as a number and not only a vote."""
+"""One score of several: their mean, or their agreement, as a number and not only a vote."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from hwsonde_detector.settings import DetectorSettings
 from hwsonde_detector.types import Floats
+
+
+def fuse(surprises: Floats, settings: DetectorSettings) -> Floats:
+    """Fused surprise (n) of members' surprises (n, members): their mean, or the ``agreement``-th largest."""
+    if settings.fusion == "mean":
+        return np.asarray(np.mean(surprises, axis=1), np.float64)
+    return k_of_n(surprises, settings.agreement)
 
 
 def k_of_n(scores: Floats, k: int) -> Floats:

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsonde_detector.decision.calibration import Tail, calibrated, cross_fit, fit_tail, surprise
-from hwsonde_detector.decision.fusion import k_of_n
+from hwsonde_detector.decision.calibration import Tail, cross_fit, fit_tail, surprise
+from hwsonde_detector.decision.fusion import fuse
+from hwsonde_detector.decision.heard import ENOUGH, Heard
 from hwsonde_detector.decision.scaling import Scale, fit_scale
 from hwsonde_detector.detectors.base import Detector
-from hwsonde_detector.detectors.table import make
+from hwsonde_detector.detectors.table import make, member
 from hwsonde_detector.detectors.tails import ColumnTails, fit_columns
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.pruning import prune
+from hwsonde_detector.signals.streams import Stream, columns, make_stream, past_rows
 from hwsonde_detector.signals.windows import full_windows, window_features
 from hwsonde_detector.types import Channel, Floats, Mask, Times
 
@@ -64,9 +66,11 @@ class Judgement:
     windows
         int64 (n): index of each window's last row among the rows given.
     fused
-        float64 (n): agreement of the members, 1 is the configured risk; NaN where too little of the window is known.
+        float64 (n): decades of surprise, fused of the members'; NaN where too little of the window is known.
     members
         float64 (n, members), the same of each.
+    raw
+        float64 (n, members): the members' scores before calibration.
     surprises
         float64 (n, c): -log10 p of every channel, pruned ones too; 0 where the channel was not judged.
     coverage
@@ -80,6 +84,7 @@ class Judgement:
     windows: NDArray[np.int64]
     fused: Floats
     members: Floats
+    raw: Floats
     surprises: Floats
     coverage: Floats
     deviations: Floats
@@ -95,11 +100,17 @@ _SHAPE_FLOOR = 1.0
 
 
 def fit_model(
-    values: Floats, times: Times, interval_ms: int, channels: tuple[Channel, ...], settings: Settings
+    values: Floats,
+    times: Times,
+    interval_ms: int,
+    channels: tuple[Channel, ...],
+    settings: Settings,
+    heard: Heard | None = None,
 ) -> EntityModel | None:
     """Learn from rows (rows, c) of healthy time, ascending in time; gaps are allowed, but rows without a full window give None.
 
-    Tails come from blocked cross-fitting: every window's score is that of a model that had not seen it or a neighbour that
+    Tails come from ``heard``, the scores that healthy rows were given before they were learned, where there are enough of them and the settings
+    want it; else from blocked cross-fitting: every window's score is that of a model that had not seen it or a neighbour that
     shares rows with it.
     """
     scale = fit_scale(values, channels)
@@ -109,44 +120,71 @@ def fit_model(
     full = full_windows(times, interval_ms, width)
     if not full.any() or not len(kept):
         return None
-    features = window_features(moved[:, kept], width, settings.window.features)[full]
-    features = np.nan_to_num(features, posinf=0.0, neginf=0.0)
+    streams = _streams(moved[:, kept], settings, 0)
+    live = heard.raw(len(times)) if heard is not None and settings.detectors.calibration == "live" else np.zeros((0, 0))
     detectors: dict[str, Detector] = {}
     tails: dict[str, Tail] = {}
-    for name in settings.detectors.members:
+    for place, name in enumerate(settings.detectors.members):
+        stream = member(name).stream
+        rows = np.nan_to_num(streams[stream][full], posinf=0.0, neginf=0.0)
 
-        def factory(name: str = name) -> Detector:
-            return make(name, settings.detectors, len(settings.window.features))
+        def factory(name: str = name, stream: Stream = stream) -> Detector:
+            return make(name, settings.detectors, columns(stream, width, settings.window.features))
 
-        tails[name] = fit_tail(cross_fit(factory, features, folds=_FOLDS, gap=width))
-        detectors[name] = factory().fit(features)
+        detectors[name] = factory().fit(rows)
+        if len(live) >= ENOUGH:
+            scores = live[:, place]
+        elif settings.detectors.calibration == "training":
+            scores = detectors[name].score(rows)
+        else:
+            scores = cross_fit(factory, rows, folds=_FOLDS, gap=width)
+        tails[name] = fit_tail(scores)
     shape = fit_columns(window_features(moved, width, _SHAPE)[full], _SHAPE_FLOOR)
     return EntityModel(channels, scale, kept, detectors, tails, shape, int(times[-1]), len(times))
 
 
-def judge(model: EntityModel, values: Floats, times: Times, interval_ms: int, settings: Settings) -> Judgement:
-    """Judge every full window that ends in rows (rows, c) of the model's channels."""
+def rows_before(settings: Settings) -> int:
+    """How many rows before a window its judgement looks at."""
+    return max(past_rows(member(name).stream) for name in settings.detectors.members)
+
+
+def _streams(moved: Floats, settings: Settings, past: int) -> dict[Stream, Floats]:
+    """Every stream that a member sees, of standardised rows (past + n, k)."""
+    wanted = dict.fromkeys(member(name).stream for name in settings.detectors.members)
+    return {
+        stream: make_stream(stream, moved, settings.window.rows, settings.window.features, past) for stream in wanted
+    }
+
+
+def judge(
+    model: EntityModel, values: Floats, times: Times, interval_ms: int, settings: Settings, past: int = 0
+) -> Judgement:
+    """Judge every full window among rows (rows, c) of the model's channels; the first ``past`` rows belong to none and only tell what was before."""
     width = settings.window.rows
     moved = model.scale.standardise(values, model.channels)
-    full = full_windows(times, interval_ms, width)
-    ends = np.flatnonzero(full) + width - 1
-    features = window_features(moved[:, model.kept], width, settings.window.features)[full]
-    known = np.isfinite(features)
-    coverage = known.mean(axis=1) if features.size else np.zeros(len(ends))
-    rows = np.where(known, features, 0.0)
-    surprises = (
-        np.column_stack([surprise(model.tails[name], model.detectors[name].score(rows)) for name in model.detectors])
-        if len(ends)
-        else (np.zeros((0, len(model.detectors))))
+    full = full_windows(times[past:], interval_ms, width)
+    ends = np.flatnonzero(full) + past + width - 1
+    streams = {
+        stream: rows[full] for stream, rows in _streams(moved[:, model.kept], settings, past).items()
+    }
+    known = {stream: np.isfinite(rows) for stream, rows in streams.items()}
+    raw = np.zeros((len(ends), len(model.detectors)))
+    surprises = np.zeros_like(raw)
+    for place, (name, detector) in enumerate(model.detectors.items() if len(ends) else ()):
+        stream = member(name).stream
+        raw[:, place] = detector.score(np.where(known[stream], streams[stream], 0.0))
+        surprises[:, place] = surprise(model.tails[name], raw[:, place])
+    # Of the streams the one that knows least: a window with one missing row has no deviation.
+    coverage = (
+        np.min([part.mean(axis=1) for part in known.values()], axis=0) if len(model.kept) else np.zeros(len(ends))
     )
-    members = calibrated(surprises, settings.episodes.risk)
-    fused = k_of_n(members, settings.detectors.agreement)
+    fused = fuse(surprises, settings.detectors)
     fused = np.where(coverage >= _MIN_COVERAGE, fused, np.nan)
-    shape = window_features(moved, width, _SHAPE)[full]
+    shape = window_features(moved[past:], width, _SHAPE)[full]
     means = shape[:, 0 :: len(_SHAPE)]
     channel_surprise = model.shape.surprise(shape).reshape(len(shape), len(model.channels), len(_SHAPE)).max(axis=2)
     outside = np.nan_to_num(np.abs(moved[ends])) > model.scale.band
-    return Judgement(ends, fused, members, channel_surprise, coverage, means, outside)
+    return Judgement(ends, fused, surprises, raw, channel_surprise, coverage, means, outside)
 
 
 def _kept(moved: Floats, channels: tuple[Channel, ...], settings: Settings) -> NDArray[np.int64]:
@@ -179,8 +217,8 @@ def restore_model(
     """Rebuild a model from `model_arrays`; raises KeyError or ValueError when something is missing."""
     detectors: dict[str, Detector] = {}
     tails: dict[str, Tail] = {}
-    group = len(settings.window.features)
     for name in document["members"]:
+        group = columns(member(name).stream, settings.window.rows, settings.window.features)
         detectors[name] = make(name, settings.detectors, group).restore(_part(arrays, f"detector.{name}."))
         tails[name] = Tail.restore(_part(arrays, f"tail.{name}."))
     scale = Scale(arrays["centre"], arrays["spread"], arrays["band"])

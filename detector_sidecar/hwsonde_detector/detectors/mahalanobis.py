@@ -47,6 +47,8 @@ class Mahalanobis:
     floor, knee
         Smallest deviation of a column and where its say begins to grow with the logarithm only, as in
         `hwsonde_detector.detectors.zscore.ZScore`.
+    residual
+        False: T2 alone, without Q, as in Reveal.
 
     Attributes
     ----------
@@ -71,11 +73,20 @@ class Mahalanobis:
 
     name: ClassVar[str] = "mahalanobis"
 
-    def __init__(self, variance_kept: float = 0.95, ridge: float = 0.5, floor: float = 0.1, knee: float = 2.0) -> None:
+    def __init__(
+        self,
+        variance_kept: float = 0.95,
+        ridge: float = 0.5,
+        floor: float = 0.1,
+        knee: float = 2.0,
+        *,
+        residual: bool = True,
+    ) -> None:
         self.variance_kept = variance_kept
         self.ridge = ridge
         self.floor = floor
         self.knee = knee
+        self.residual = residual
 
     def fit(self, rows: Floats) -> Mahalanobis:
         """Learn centre, scale and subspace from rows (n, d); fewer rows than columns are enough."""
@@ -95,6 +106,8 @@ class Mahalanobis:
         left = max(total - float(values[:kept].sum()), 0.0) / max(d - kept, 1)
         self.directions_ = np.ascontiguousarray(vectors[:, :kept])
         self.precisions_ = 1 / (np.append(values[:kept], left) + ridge)
+        if not self.residual:
+            self.precisions_[-1] = 0.0
         return self
 
     def score(self, rows: Floats) -> Floats:

@@ -1,25 +1,68 @@
-"""All detectors by name, made from the settings."""
+"""All members by name: which detector, and which stream of the rows it sees; made from the settings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from hwsonde_detector.detectors.base import Detector
 from hwsonde_detector.detectors.extremes import Extremes
 from hwsonde_detector.detectors.isolation_forest import IsolationForest
 from hwsonde_detector.detectors.mahalanobis import Mahalanobis
+from hwsonde_detector.detectors.mixture import Mixture
+from hwsonde_detector.detectors.ridge import Ridge
 from hwsonde_detector.detectors.zscore import ZScore
 from hwsonde_detector.errors import ConfigError
 from hwsonde_detector.settings import DetectorSettings
+from hwsonde_detector.signals.streams import Stream
 
-DETECTORS: dict[str, Callable[[DetectorSettings, int], Detector]] = {
-    ZScore.name: lambda settings, _: ZScore(knee=settings.knee),
-    Mahalanobis.name: lambda settings, _: Mahalanobis(variance_kept=settings.variance_kept, knee=settings.knee),
-    IsolationForest.name: lambda settings, _: IsolationForest(
-        trees=settings.trees, tree_rows=settings.tree_rows, seed=settings.seed
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A detector on a stream; ``make`` takes the settings and the number of columns of a channel."""
+
+    stream: Stream
+    make: Callable[[DetectorSettings, int], Detector]
+
+
+# Smallest usual distance of a change and of a deviation within a window, in spreads of the channel: less is noise of the sensor.
+_CHANGE_FLOOR = 0.5
+_UNREST_FLOOR = 0.1
+
+MEMBERS: dict[str, Member] = {
+    "zscore": Member(Stream.WINDOW, lambda settings, _: ZScore(knee=settings.knee)),
+    "mahalanobis": Member(
+        Stream.WINDOW,
+        lambda settings, _: Mahalanobis(
+            variance_kept=settings.variance_kept, knee=settings.knee, residual=settings.residual
+        ),
     ),
-    Extremes.name: lambda _, group: Extremes(group=group),
+    "isolation_forest": Member(
+        Stream.WINDOW,
+        lambda settings, _: IsolationForest(trees=settings.trees, tree_rows=settings.tree_rows, seed=settings.seed),
+    ),
+    "extremes": Member(Stream.WINDOW, lambda _, group: Extremes(group=group)),
+    "level": Member(Stream.LEVEL, lambda _, group: Extremes(group=group)),
+    "change": Member(Stream.CHANGE, lambda _, group: Extremes(group=group, floor=_CHANGE_FLOOR)),
+    "unrest": Member(Stream.UNREST, lambda settings, _: ZScore(floor=_UNREST_FLOOR, knee=settings.knee)),
+    "course": Member(Stream.COURSE, lambda _, group: Ridge(group=group)),
+    "jumps": Member(Stream.JUMPS, lambda _, group: Ridge(group=group)),
+    "mixture": Member(Stream.LEVEL, lambda settings, _: Mixture(seed=settings.seed)),
 }
+
+
+def member(name: str) -> Member:
+    """Give the member of this name.
+
+    Raises
+    ------
+    ConfigError
+        If there is none.
+    """
+    found = MEMBERS.get(name)
+    if found is None:
+        raise ConfigError(f"detectors: {name!r} is not known; allowed: {', '.join(MEMBERS)}")
+    return found
 
 
 def make(name: str, settings: DetectorSettings, group: int = 1) -> Detector:
@@ -28,9 +71,6 @@ def make(name: str, settings: DetectorSettings, group: int = 1) -> Detector:
     Raises
     ------
     ConfigError
-        If no detector has the name.
+        If no member has the name.
     """
-    factory = DETECTORS.get(name)
-    if factory is None:
-        raise ConfigError(f"detectors: {name!r} is not known; allowed: {', '.join(DETECTORS)}")
-    return factory(settings, group)
+    return member(name).make(settings, group)

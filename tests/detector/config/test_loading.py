@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from hwsonde_detector import settings as s
 from hwsonde_detector.config import Config, load_config, load_profiles, parse_config, reload_config, shipped_profiles
 from hwsonde_detector.config.loading import FLAGS
-from hwsonde_detector.config.models import MEMBERS, Origin
+from hwsonde_detector.config.models import MEMBERS as NAMED
+from hwsonde_detector.config.models import Origin
 from hwsonde_detector.config.tree import dotted, read_tree
 from hwsonde_detector.config_reference import reference
 from hwsonde_detector.connect import metric_names, source_options
-from hwsonde_detector.detectors.table import DETECTORS
+from hwsonde_detector.detectors.table import MEMBERS
 from hwsonde_detector.errors import ConfigError
 
 ROOT = Path(__file__).parents[3]
@@ -56,23 +57,23 @@ entity_labels: [node]
 subsystems: [cpu, memory]
 window: {rows: 4, step: 2, features: [mean]}
 learning: {first_rows: 20, calibrated_rows: 30, memory_rows: 40, refit_growth: 0.1, refit_rows: 5, frozen_rows: 6}
-detectors: {members: [zscore], agreement: 1, correlation: 0.5, keep_constant: false, variance_kept: 0.9, knee: 6, trees: 7, tree_rows: 8, seed: 9}
-episodes: {risk: 1e-4, raise_at: 2, clear_at: 0.5, raise_windows: 1, raise_of: 2, clear_windows: 3, settle_rows: 4, gone_after: 90s}
+detectors: {members: [zscore], fusion: mean, agreement: 1, calibration: live, residual: false, correlation: 0.5, keep_constant: false, variance_kept: 0.9, knee: 6, trees: 7, tree_rows: 8, seed: 9}
+episodes: {budget: 20, risk: 1e-4, raise_at: 2, clear_at: 0.5, raise_windows: 1, raise_of: 2, clear_windows: 3, settle_rows: 4, gone_after: 90s}
 """
     found = parse_config(text, "f.yaml").settings()
     assert found == s.Settings(
         ("node",),
         s.WindowSettings(4, 2, ("mean",)),
         s.LearningSettings(20, 30, 40, 0.1, 5, 6),
-        s.DetectorSettings(("zscore",), 1, 0.5, False, 0.9, 6.0, 7, 8, 9),
-        s.EpisodeSettings(1e-4, 2.0, 0.5, 1, 2, 3, 4, 90_000),
+        s.DetectorSettings(("zscore",), "mean", 1, "live", 0.5, False, 0.9, False, 6.0, 7, 8, 9),
+        s.EpisodeSettings(20.0, 1e-4, 2.0, 0.5, 1, 2, 3, 4, 90_000),
         found.subsystems,
     )
     assert found.subsystems == ("cpu", "memory")
 
 
 def test_the_members_are_those_that_exist():
-    assert set(MEMBERS) == set(DETECTORS)
+    assert set(NAMED) == set(MEMBERS)
 
 
 def test_every_problem_is_listed_in_order_of_lines():

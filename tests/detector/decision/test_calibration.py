@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from hwsonde_detector.decision.calibration import Tail, calibrated, cross_fit, fit_tail, surprise
 from hwsonde_detector.detectors.base import Detector
-from hwsonde_detector.detectors.table import DETECTORS, make
+from hwsonde_detector.detectors.table import MEMBERS, make
 from hwsonde_detector.detectors.zscore import ZScore
 from hwsonde_detector.settings import DetectorSettings
 from hwsonde_detector.types import Floats
@@ -202,7 +202,7 @@ def test_impossible_folds_are_refused(wrong: dict[str, int]) -> None:
         cross_fit(ZScore, np.zeros((0, 2)))
 
 
-@pytest.mark.parametrize("name", sorted(DETECTORS))
+@pytest.mark.parametrize("name", sorted(MEMBERS))
 def test_a_tail_of_unseen_rows_keeps_its_promise_where_one_of_seen_rows_does_not(name: str) -> None:
     """40 columns, 120 rows: fresh rows pass the 2 % line of a cross-fitted tail about as often as they should."""
     settings = DetectorSettings(trees=50)

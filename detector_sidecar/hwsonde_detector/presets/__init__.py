@@ -1,0 +1,1 @@
+"""Shipped presets: YAML files with the sections that decide what is found."""

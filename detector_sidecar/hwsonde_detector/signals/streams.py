@@ -1,0 +1,100 @@
+"""What of the newest rows a detector looks at: the values, their change against the recent past, their restlessness, their course.
+
+All streams are made of standardised rows (`hwsonde_detector.decision.scaling.Scale.standardise`), end in the same row, and depend on a fixed
+number of rows before it, so that a row's streams are the same however rows were handed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import numpy as np
+
+from hwsonde_detector.signals.windows import window_features
+from hwsonde_detector.types import Floats
+
+# Weight of the newest row in the moving average, and how many rows it reaches back (what lies further weighs 1 % together).
+_ALPHA = 0.2
+PAST_ROWS = 20
+# A standardised value beyond this is broken, not further away: its square must not decide a covariance alone.
+_CLIP = 20.0
+
+
+class Stream(StrEnum):
+    """A view of the rows that end in one row; c channels, windows of w rows.
+
+    ``WINDOW`` has the configured features of the window (c * f columns), ``LEVEL`` the newest row (c), ``CHANGE`` its difference to a moving
+    average of the rows before it (c), ``UNREST`` the deviation within the window (c), ``COURSE`` the window's rows (c * w) and ``JUMPS`` the
+    changes of each of them (c * w). Columns of one channel are neighbours.
+    """
+
+    WINDOW = "window"
+    LEVEL = "level"
+    CHANGE = "change"
+    UNREST = "unrest"
+    COURSE = "course"
+    JUMPS = "jumps"
+
+
+def columns(stream: Stream, rows: int, features: Sequence[str]) -> int:
+    """How many columns of a stream belong to one channel."""
+    return {Stream.WINDOW: len(features), Stream.COURSE: rows, Stream.JUMPS: rows}.get(stream, 1)
+
+
+def past_rows(stream: Stream) -> int:
+    """How many rows before its window a stream looks at."""
+    return PAST_ROWS if stream in {Stream.CHANGE, Stream.JUMPS} else 0
+
+
+def make_stream(stream: Stream, rows: Floats, width: int, features: Sequence[str], past: int = 0) -> Floats:
+    """One row of a stream for every window.
+
+    Parameters
+    ----------
+    stream
+        Which.
+    rows
+        float64 (past + n, c), standardised; NaN where not known.
+    width
+        Rows w of a window, at least 1.
+    features
+        Features of `Stream.WINDOW`.
+    past
+        Rows at the beginning that belong to no window and only tell what was before; fewer than `PAST_ROWS` tell less.
+
+    Returns
+    -------
+    Floats
+        float64 (n - w + 1, columns); NaN where not known.
+    """
+    count = max(len(rows) - past - width + 1, 0)
+    if stream is Stream.WINDOW:
+        return window_features(rows[past:], width, features)
+    if stream is Stream.UNREST:
+        return window_features(rows[past:], width, ("deviation",))
+    last = past + width - 1
+    if stream is Stream.LEVEL:
+        return np.array(rows[last : last + count])
+    if stream is Stream.CHANGE:
+        return changes(rows)[last : last + count]
+    moved = rows if stream is Stream.COURSE else changes(rows)
+    shifted = [moved[past + shift : past + shift + count] for shift in range(width)]
+    return np.clip(np.stack(shifted, axis=2).reshape(count, -1), -_CLIP, _CLIP)
+
+
+def changes(rows: Floats) -> Floats:
+    """Difference of each row (n, c) to the moving average of the rows before it; 0 where nothing is known of those.
+
+    The average weighs the row j rows back with 0.2 * 0.8^(j - 1), up to 20 rows back, and leaves out what is not known.
+    """
+    rows = np.asarray(rows, np.float64)
+    known = np.isfinite(rows)
+    total, weight = np.zeros_like(rows), np.zeros_like(rows)
+    values = np.where(known, rows, 0.0)
+    for back in range(1, min(PAST_ROWS, len(rows) - 1) + 1):
+        share = _ALPHA * (1.0 - _ALPHA) ** (back - 1)
+        total[back:] += share * values[:-back]
+        weight[back:] += share * known[:-back]
+    average = np.divide(total, weight, out=np.where(known, rows, 0.0), where=weight > 0)
+    return np.where(known, rows - average, np.nan)
