@@ -65,7 +65,8 @@ def directions(model: EntityModel, rows: Floats, indices: Sequence[int], width: 
     chosen = np.asarray(indices, np.int64)
     channels = [model.channels[index] for index in indices]
     own = np.asarray(rows, np.float64)[-rows_needed(width) :, chosen]
-    moved = (transform(own, channels) - model.scale.centre[chosen]) / model.scale.spread[chosen]
+    with np.errstate(over="ignore", invalid="ignore"):
+        moved = (transform(own, channels) - model.scale.centre[chosen]) / model.scale.spread[chosen]
     band = model.scale.band[chosen]
     # 1 above the band, -1 below it, 0 inside of it or not known.
     sides = np.where(moved > band, 1, np.where(moved < -band, -1, 0))
