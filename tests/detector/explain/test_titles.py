@@ -56,7 +56,7 @@ def test_quantities_read_as_people_write_them(value, unit, text):
     assert quantity(value, unit) == text
 
 
-@given(st.floats(1e-3, 1e15), st.sampled_from(["", "bytes", "bytes/s", "hertz", "watts", "cores"]))
+@given(st.floats(1e-3, 9e14), st.sampled_from(["", "bytes", "bytes/s", "hertz", "watts", "cores"]))
 def test_no_quantity_needs_a_power_of_ten(value, unit):
     number = quantity(value, unit).split(" ")[0].rstrip("kMGT")
     assert "e" not in number
@@ -124,8 +124,8 @@ def test_the_loudest_channel_of_the_named_device_comes_first():
         (Order(("gpu_clock{gpu=3}",), 3), "; first of 3 channels, also"),
         # Moved together with another one: no order is told.
         (Order(("gpu_clock{gpu=3}", "gpu_power{gpu=3}"), 3), "; also"),
-        (Order(("gpu_power{gpu=3}",), 2), "; after power of gpu 3, also"),
-        (Order(("gpu_power{gpu=3}", "x"), 3), "; after power of gpu 3 and 1 more, also"),
+        (Order(("gpu_power{gpu=3}",), 2), "; after power, also"),
+        (Order(("gpu_power{gpu=3}", "x"), 3), "; after power and 1 more, also"),
         (Order(("not among the top ones",), 3), "; also"),
     ],
 )

@@ -88,7 +88,7 @@ class _Judged(_Model):
     scale: ScaleEntry
     weight: float = Field(default=1.0, ge=0, le=1)
     unit: str = ""
-    title: str = ""
+    title: str = Field(default="", max_length=80)
 
     @model_validator(mode="after")
     def _title_knows_its_labels(self) -> _Judged:
