@@ -16,6 +16,9 @@ CRITICAL, WARNING = "critical", "warning"
 # What tells the two detectors of a high-availability pair apart; their answers to one question are one answer.
 _PAIR = "job, instance, replica, pod"
 
+# What is published of the channels of an open episode.
+OF_CHANNELS = ("channel_share", "channel_value", "channel_info", "expected_lower", "expected_upper")
+
 Rule: TypeAlias = dict[str, str | dict[str, str]]
 
 
@@ -82,7 +85,7 @@ def recording_rules(timing: Timing) -> list[Rule]:
     return [
         _largest("entity:hwsonde_anomaly_score:max", "hwsonde_anomaly_score"),
         _largest("entity_subsystem:hwsonde_anomaly_subsystem_score:max", "hwsonde_anomaly_subsystem_score"),
-        _largest("entity_channel:hwsonde_anomaly_channel_share:max", "hwsonde_anomaly_channel_share"),
+        *(_largest(f"entity_channel:hwsonde_anomaly_{name}:max", f"hwsonde_anomaly_{name}") for name in OF_CHANNELS),
         _largest(
             "entity:hwsonde_anomaly_window_end_timestamp_seconds:max", "hwsonde_anomaly_window_end_timestamp_seconds"
         ),

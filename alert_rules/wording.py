@@ -47,12 +47,51 @@ def top_channels(count: int) -> str:
     return f"{{{{ range $i, $c := {found} }}}}{{{{ if $i }}}}, {{{{ end }}}}{entry}{{{{ end }}}}"
 
 
+# A value in its unit, as a template of two arguments. Symbols follow the prefix at once (1.2GHz), words after a space.
+_SIZE = (
+    '{{ define "size" }}{{ if eq .arg1 "ratio" }}{{ .arg0 | humanizePercentage }}'
+    '{{ else if eq .arg1 "seconds" }}{{ .arg0 | humanizeDuration }}'
+    '{{ else }}{{ .arg0 | humanize }}{{ if eq .arg1 "hertz" }}Hz{{ else if eq .arg1 "watts" }}W{{ else if eq .arg1 "bytes" }}B'
+    '{{ else if eq .arg1 "bytes/s" }}B/s{{ else if eq .arg1 "celsius" }} °C{{ else if .arg1 }} {{ .arg1 }}{{ end }}{{ end }}{{ end }}'
+)
+
+
+def _of_channel(series: str, then: str) -> str:
+    """Give ``then`` for the sample of ``series`` that the channel $c of this host has, or nothing without one."""
+    found = query(f"entity_channel:hwsonde_anomaly_{series}:max{{{_SELECTOR},channel=%q}}", f"{_THIS_HOST} $c")
+    return f"{{{{ with {found} }}}}{then}{{{{ end }}}}"
+
+
+def _beyond(series: str, compared: str, words: str) -> str:
+    """Give the bound of what was expected, where the value $v lies beyond it."""
+    size = '{{ template "size" (args $b $u) }}'
+    shown = f"{{{{ if {compared} $v $b }}}}, {words} {size}{{{{ end }}}}"
+    return _of_channel(series, f"{{{{ $b := . | first | value }}}}{shown}")
+
+
 def strongest(text: str) -> str:
-    """Give ``text`` with the channel of the named subsystem that has the largest share in place of ``%``, or nothing without one."""
+    """Give ``text`` with what deviates most in place of ``%``, or nothing where no channel of the named subsystem is published.
+
+    What deviates most is the channel with the largest share: its title, its device and where that sits, its value and the bound that it
+    passed, as far as each of them is published.
+    """
     before, after = text.split("%")
     channels = f"entity_channel:hwsonde_anomaly_channel_share:max{{{_SELECTOR},subsystem=%q}}"
     found = query(f"topk(1, {channels})", f"{_THIS_HOST} $labels.subsystem")
-    return f'{{{{ with {found} }}}}{before}{{{{ . | first | label "channel" }}}}{after}{{{{ end }}}}'
+    known = _of_channel(
+        "channel_info",
+        '{{ $i := . | first }}{{ $u = label "unit" $i }}{{ with label "title" $i }}{{ $t = . }}'
+        '{{ with label "device" $i }}{{ $d = printf " of %s %s" (label "class" $i) . }}{{ end }}'
+        '{{ with label "address" $i }}{{ $d = printf "%s (%s)" $d . }}{{ end }}{{ end }}',
+    )
+    size = _of_channel(
+        "channel_value",
+        '{{ $v := . | first | value }}: {{ template "size" (args $v $u) }}'
+        + _beyond("expected_upper", "gt", "expected at most")
+        + _beyond("expected_lower", "lt", "expected at least"),
+    )
+    names = '{{ $c := . | first | label "channel" }}{{ $t := "" }}{{ $d := "" }}{{ $u := "" }}'
+    return f"{{{{ with {found} }}}}{names}{known}{before}{{{{ or $t $c }}}}{{{{ $d }}}}{size}{after}{{{{ end }}}}"
 
 
 def first_check() -> str:
@@ -65,7 +104,7 @@ def first_check() -> str:
 
 
 HOST_ANOMALY = {
-    "summary": f"{HOST}: {{{{ $labels.subsystem }}}} deviates from what this host has learned as normal"
+    "summary": f"{_SIZE}{HOST}: {{{{ $labels.subsystem }}}} deviates from what this host has learned as normal"
     f"{score(' (score %, 1 is the threshold)')}{strongest(', most of all %')}. Open the host's page and check this part.",
     "description": f"An episode is open on {HOST} and is attributed to {{{{ $labels.subsystem }}}}. {first_check()}",
     "subsystem": "{{ $labels.subsystem }}",

@@ -11,8 +11,9 @@ import numpy as np
 from hwsonde_detector.decision.episodes import Persistence
 from hwsonde_detector.decision.learning import Memory, Progress, align
 from hwsonde_detector.decision.model import EntityModel, Judgement, fit_model, judge
-from hwsonde_detector.explain.attribution import by_subsystem, evidence, onset_order, top_channels
-from hwsonde_detector.explain.titles import identity, title
+from hwsonde_detector.explain.attribution import by_device, by_subsystem, evidence, top_channels
+from hwsonde_detector.explain.directions import rows_needed
+from hwsonde_detector.explain.episodes import TOP_CHANNELS, Newest, opened
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.channels import ChannelState, advance
 from hwsonde_detector.signals.profiles import Profile
@@ -29,11 +30,9 @@ from hwsonde_detector.types import (
     Phase,
     SampleBatch,
     Score,
-    Subsystem,
     Times,
 )
 
-TOP_CHANNELS = 10
 # Rows kept beside the newest ones: enough for a window to go on, and to look back for the onset of a deviation.
 _RECENT_ROWS = 60
 # After a start the kept interval counts until so many rows have been seen.
@@ -41,6 +40,7 @@ _ROWS_FOR_INTERVAL = 10
 # The newest row counts as deviating when half of the loudest channels are still outside of their bands.
 _LOUDEST = 5
 _PEAK_GROWTH = 1.25
+_TOP_DEVICES = 10
 THRESHOLD = 1.0
 
 
@@ -160,7 +160,8 @@ def _judge(model: EntityModel, joined: Frame, new: int, interval_ms: int, settin
     values = align(joined.values, joined.channels, model.channels)
     judgement = judge(model, values[first:], joined.times[first:], interval_ms, settings)
     window = {int(end) + first: index for index, end in enumerate(judgement.windows)}
-    return _Judged(new, joined.times, values, judgement, evidence(judgement.surprises, model.channels), window)
+    strengths = evidence(judgement.surprises, model.channels, judgement.deviations)
+    return _Judged(new, joined.times, values, judgement, strengths, window)
 
 
 def _decide(
@@ -185,15 +186,7 @@ def _decide(
             if window is None or np.isnan(fused):
                 _skip(host, "not_full" if window is None else "coverage", 1)
             else:
-                score = _score(
-                    host.entity,
-                    int(judged.times[row]),
-                    judged,
-                    window,
-                    model,
-                    judged.values[row],
-                    calibrated=calibrated,
-                )
+                score = _score(host.entity, judged, window, row, model, settings, calibrated=calibrated)
                 scores.append(score)
                 events += _episode(host, model, score, judged, window, row, settings)
         unhealthy = host.persistence.open or fused >= settings.episodes.raise_at
@@ -209,9 +202,10 @@ def _lasting(judgement: Judgement, window: int, strength: Floats) -> bool:
 
 
 def _score(
-    entity: Entity, end_ms: int, judged: _Judged, window: int, model: EntityModel, row: Floats, *, calibrated: bool
+    entity: Entity, judged: _Judged, window: int, row: int, model: EntityModel, settings: Settings, *, calibrated: bool
 ) -> Score:
-    judgement, strength = judged.judgement, judged.strengths[window]
+    judgement, strength, width = judged.judgement, judged.strengths[window], settings.window.rows
+    newest = judged.values[max(row + 1 - rows_needed(width), 0) : row + 1]
     fused = float(judgement.fused[window]) / THRESHOLD
     parts = strength
     if strength.sum() <= 0:
@@ -224,15 +218,16 @@ def _score(
     known = int(np.isfinite(judgement.deviations[window]).sum())
     return Score(
         entity=entity,
-        end_ms=end_ms,
+        end_ms=int(judged.times[row]),
         fused=fused,
         members=members,
         subsystems={subsystem: fused * share for subsystem, share in shares.items()},
-        top=top_channels(strength, judgement.deviations[window], row, model, TOP_CHANNELS),
+        top=top_channels(strength, judgement.deviations[window], newest, model, TOP_CHANNELS, width),
         calibrated=calibrated,
         threshold=THRESHOLD,
         coverage=float(judgement.coverage[window]),
         anomalous_channels=float(judgement.outside[window].sum() / max(known, 1)),
+        devices=tuple(by_device(strength, model.channels).items())[:_TOP_DEVICES],
     )
 
 
@@ -255,33 +250,15 @@ def _episode(
     if closes:
         return _close(host, score.end_ms)
     if opens:
-        return [_open(host, model, score, judged.values[: row + 1], judged.times[: row + 1])]
+        newest = Newest(
+            judged.values[: row + 1], judged.times[: row + 1], host.interval_ms or 0, settings.window.rows
+        )
+        host.told_peak = score.fused
+        host.episode = opened(
+            host.entity, model, host.strengths, newest, host.onset_ms or score.end_ms, score.fused
+        )
+        return [EpisodeEvent(Phase.OPENED, score.end_ms, host.episode)]
     return _grow(host, score, rules.raise_at)
-
-
-def _open(host: HostState, model: EntityModel, score: Score, values: Floats, times: Times) -> EpisodeEvent:
-    total = np.sum(list(host.strengths), axis=0) if host.strengths else np.zeros(len(model.channels))
-    shares = by_subsystem(total, model.channels)
-    subsystem = max(shares, key=lambda name: (shares[name], name)) if shares else Subsystem.CPU
-    deviations = model.scale.standardise(values[-1:], model.channels)[0]
-    top = top_channels(total, np.nan_to_num(deviations), values[-1], model, TOP_CHANNELS)
-    onset, host.told_peak = host.onset_ms or score.end_ms, score.fused
-    order = onset_order(
-        values, times.tolist(), model, {contribution.channel.name: contribution.share for contribution in top}
-    )
-    host.episode = Episode(
-        identity=identity(host.entity, onset),
-        entity=host.entity,
-        start_ms=score.end_ms,
-        onset_ms=onset,
-        end_ms=None,
-        subsystem=subsystem,
-        peak=score.fused,
-        title=title(host.entity, subsystem, top, onset),
-        top=top,
-        first_channels=order,
-    )
-    return EpisodeEvent(Phase.OPENED, score.end_ms, host.episode)
 
 
 def _grow(host: HostState, score: Score, raise_at: float) -> list[EpisodeEvent]:

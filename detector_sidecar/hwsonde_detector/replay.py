@@ -9,7 +9,7 @@ import orjson
 
 from hwsonde_detector.engines.local import LocalEngine
 from hwsonde_detector.sources.archive import Start, Tick
-from hwsonde_detector.types import Contribution, Entity, Episode, EpisodeEvent, Outputs, Score
+from hwsonde_detector.types import Contribution, Device, Entity, Episode, EpisodeEvent, Outputs, Score
 from hwsonde_detector.worker import Plan
 
 _OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
@@ -79,14 +79,19 @@ def _score(score: Score) -> dict[str, Any]:
     }
 
 
+def _device(device: Device | None) -> str | None:
+    return f"{device.kind} {device.name}" if device is not None else None
+
+
 def _contribution(one: Contribution) -> dict[str, Any]:
     channel = one.channel
     return {
         "channel": channel.name,
         "subsystem": str(channel.subsystem),
-        "device": f"{channel.device.kind} {channel.device.name}" if channel.device else None,
+        "device": _device(channel.device),
         "share": one.share,
         "deviation": one.deviation,
+        "direction": str(one.direction),
         "value": one.value,
         "lower": one.lower,
         "upper": one.upper,
@@ -109,4 +114,6 @@ def _episode(episode: Episode) -> dict[str, Any]:
         "title": episode.title,
         "top": [_contribution(one) for one in episode.top],
         "first_channels": [list(one) for one in episode.first_channels],
+        "device": _device(episode.device),
+        "uncertainty_ms": episode.uncertainty_ms,
     }

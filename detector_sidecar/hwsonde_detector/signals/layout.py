@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsonde_detector.signals.profiles.rules import Aggregate, Clock, Formula, Part, Profile, Reading, Rule
+from hwsonde_detector.signals.places import addresses, places_of
+from hwsonde_detector.signals.profiles.rules import Aggregate, Clock, Formula, Part, Place, Profile, Reading, Rule
 from hwsonde_detector.types import Channel, Device, Floats, Mask, Series
 
 _PLAIN_VALUE = re.compile(r"[^\s,={}\"\\]+")
@@ -19,7 +20,7 @@ Indices = NDArray[np.int64]
 _Groups = dict[tuple[int, tuple[str, ...]], list[list[Series]]]
 # What a column is: a series, and the part of the rule that reads it; a number below 0 is that of no rule.
 Column = tuple[Series, int, int]
-_MARK, _CLOCK = -1, -2
+_MARK, _CLOCK, _PLACE = -1, -2, -3
 # Unix time; what lies beyond is no time of ours.
 _CLOCK_HIGH = 1e11
 
@@ -38,17 +39,20 @@ class RuleBook:
     """The rules of several profiles, found by the name of a series.
 
     ``rules`` in order of profile; ``readers`` gives for each name the numbers of rule and part that want it; ``marks`` are the
-    names that tell of a restart; ``clocks`` are what rules name as such, by name of the series and collector.
+    names that tell of a restart; ``clocks`` are what rules name as such, by name of the series and collector; ``places`` what tells where
+    devices sit, by name of the series.
     """
 
     rules: tuple[Rule, ...]
     readers: Mapping[str, tuple[tuple[int, int], ...]]
     marks: frozenset[str]
     clocks: Mapping[str, Mapping[str, Clock]]
+    places: Mapping[str, tuple[Place, ...]]
 
     def wants(self, series: Series) -> bool:
         """Whether anything here reads a series."""
-        return series.name in self.readers or series.name in self.marks or self.clock_of(series) is not None
+        named = (self.readers, self.marks, self.places)
+        return any(series.name in names for names in named) or self.clock_of(series) is not None
 
     def clock_of(self, series: Series) -> Clock | None:
         """What a series is the clock of."""
@@ -68,7 +72,8 @@ class RuleBook:
         clocks: dict[str, dict[str, Clock]] = {}
         for clock in sorted({rule.clock for rule in rules if rule.clock is not None}):
             clocks.setdefault(clock.metric, {})[clock.collector] = clock
-        return RuleBook(rules, {name: tuple(found) for name, found in readers.items()}, marks, clocks)
+        read = {name: tuple(found) for name, found in readers.items()}
+        return RuleBook(rules, read, marks, clocks, places_of(profiles))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,8 +107,8 @@ class Layout:
     """Index arrays of one target.
 
     Columns are pairs of a series and the rule's part that reads it, in order of term; a term is what one part of one channel
-    aggregates. The columns behind the first ``width`` belong to no term: parts of channels that are not complete, clocks, and the
-    ``marks`` last ones, which tell of restarts.
+    aggregates. The columns behind the first ``width`` belong to no term: parts of channels that are not complete, what tells where devices
+    sit, clocks, and the ``marks`` last ones, which tell of restarts.
 
     Attributes
     ----------
@@ -154,7 +159,7 @@ class Layout:
     paces: Paces
 
 
-def _channel(rule: Rule, values: tuple[str, ...]) -> Channel:
+def _channel(rule: Rule, values: tuple[str, ...], sites: Mapping[Device, str]) -> Channel:
     labels = tuple(zip(rule.by, values, strict=True))
     device = None
     if rule.device_kind is not None:
@@ -169,6 +174,10 @@ def _channel(rule: Rule, values: tuple[str, ...]) -> Channel:
         rule.weight,
         rule.unit,
         signed=rule.parts[0].reading is Reading.CHANGE,
+        title=rule.title_of(dict(labels)),
+        address=sites.get(device, "") if device is not None else "",
+        flow=rule.formula is Formula.PLAIN and rule.parts[0].reading is Reading.RATE,
+        paced=rule.clock is not None,
     )
 
 
@@ -186,12 +195,14 @@ def _groups(series: Iterable[Series], book: RuleBook) -> _Groups:
     return groups
 
 
-def _chosen(groups: _Groups, book: RuleBook) -> list[tuple[Channel, int, list[list[Series]]]]:
+def _chosen(
+    groups: _Groups, book: RuleBook, sites: Mapping[Device, str]
+) -> list[tuple[Channel, int, list[list[Series]]]]:
     """Channels that have all their parts, in order of name; of two with one name that of the first rule."""
     chosen: dict[str, tuple[Channel, int, list[list[Series]]]] = {}
     for number, values in sorted(groups):
         if all(groups[number, values]):
-            channel = _channel(book.rules[number], values)
+            channel = _channel(book.rules[number], values, sites)
             chosen.setdefault(channel.name, (channel, number, groups[number, values]))
     return [chosen[name] for name in sorted(chosen)]
 
@@ -270,16 +281,19 @@ def build_layout(series: Iterable[Series], book: RuleBook) -> Layout:
     """
     known = tuple(sorted({one for one in series if book.wants(one)}))
     found = _groups(known, book)
-    chosen = _chosen(found, book)
+    infos = [one for one in known if one.name in book.places]
+    chosen = _chosen(found, book, addresses(infos, book.places))
     columns, starts, aggregates = _columns(found, chosen, book)
     width = sum(len(members) for _, _, groups in chosen for members in groups)
     parts = [book.rules[number].parts[place] for _, number, place in columns]
     moments = [book.rules[number].formula in (Formula.MEAN, Formula.DEVIATION) for _, number, _ in columns]
     clocks = [one for one in known if book.clock_of(one) is not None]
     marks = [one for one in known if one.name in book.marks]
+    parts += [Part(one.name, Reading.VALUE) for one in infos]
     parts += [Part(one.name, Reading.MARK, low=0.0, high=_CLOCK_HIGH) for one in clocks]
     parts += [Part(one.name, Reading.MARK) for one in marks]
-    moments += [False] * (len(clocks) + len(marks))
+    moments += [False] * (len(infos) + len(clocks) + len(marks))
+    columns += [(one, _PLACE, 0) for one in infos]
     columns += [(one, _CLOCK, 0) for one in clocks] + [(one, _MARK, 0) for one in marks]
     columns_of: dict[Series, tuple[int, ...]] = {}
     for index, (one, _, _) in enumerate(columns):

@@ -11,7 +11,7 @@ from typing import Any
 
 from hwsonde_detector import __version__
 from hwsonde_detector.published import Published, PublishedHost
-from hwsonde_detector.types import Contribution, Entity, Episode, Floats, Score
+from hwsonde_detector.types import Contribution, Device, Entity, Episode, Floats, Score
 from hwsonde_detector.web.history import SUBSYSTEMS, History, Track, thin
 from hwsonde_detector.web.links import host_links
 
@@ -198,6 +198,8 @@ def episode(one: Episode) -> dict[str, Any]:
         "peak": number(one.peak),
         "top": [contribution(part) for part in one.top],
         "first_channels": [{"name": name, "at_ms": at_ms} for name, at_ms in one.first_channels],
+        "device": None if one.device is None else _device(one.device),
+        "uncertainty_ms": one.uncertainty_ms,
     }
 
 
@@ -207,14 +209,21 @@ def contribution(part: Contribution) -> dict[str, Any]:
     return {
         "channel": part.channel.name,
         "subsystem": str(part.channel.subsystem),
-        "device": None if device is None else {"class": device.kind, "name": device.name},
+        "title": part.channel.title,
+        "device": None if device is None else _device(device),
+        "address": part.channel.address,
         "unit": part.channel.unit,
         "share": number(part.share),
         "deviation": number(part.deviation),
+        "direction": str(part.direction),
         "value": number(part.value),
         "lower": number(part.lower),
         "upper": number(part.upper),
     }
+
+
+def _device(device: Device) -> dict[str, str]:
+    return {"class": device.kind, "name": device.name}
 
 
 def name_of(entity: Entity) -> str:

@@ -8,7 +8,7 @@ from hwsonde_detector import __version__
 from hwsonde_detector.errors import ConfigError
 from hwsonde_detector.published import Published, PublishedHost
 from hwsonde_detector.telemetry import COUNTED, Family, Kind, Sample
-from hwsonde_detector.types import Contribution, Labels, Score
+from hwsonde_detector.types import Channel, Contribution, Device, Labels, Score
 from hwsonde_detector.writers.text import render
 
 TOP_CHANNELS = 10
@@ -36,6 +36,20 @@ CHANNEL_SHARE = _gauge(
     "Share of a channel in the fused score (0 to 1), the largest of an open episode.",
     "channel",
     "subsystem",
+)
+CHANNEL_VALUE = _gauge(
+    "hwsonde_anomaly_channel_value", "Newest value of a channel, in its own unit, of the largest of an open episode.", "channel"
+)
+CHANNEL_INFO = _gauge(
+    "hwsonde_anomaly_channel_info",
+    "Constant 1 that says what a channel of an open episode is: its title, unit, device and where that sits.",
+    "channel",
+    "subsystem",
+    "title",
+    "unit",
+    "class",
+    "device",
+    "address",
 )
 EXPECTED_LOWER = _gauge(
     "hwsonde_anomaly_expected_lower", "Lower bound of what was expected of a channel, in its own unit.", "channel"
@@ -85,8 +99,8 @@ RELOAD_TIME = _gauge(
 )
 
 FAMILIES: tuple[Family, ...] = (
-    SCORE, SUBSYSTEM_SCORE, DEVICE_SCORE, CHANNEL_SHARE, EXPECTED_LOWER, EXPECTED_UPPER, CALIBRATED, THRESHOLD, COVERAGE, ANOMALOUS,
-    WINDOW_END, LEARNING_ROWS, LEARNING_NEEDED, LEARNING_FROZEN, INCIDENT, SHADOW_INCIDENT, BUILD, START, LAG, SOURCE_UP, ENTITIES, CHANNELS,
+    SCORE, SUBSYSTEM_SCORE, DEVICE_SCORE, CHANNEL_SHARE, CHANNEL_VALUE, CHANNEL_INFO, EXPECTED_LOWER, EXPECTED_UPPER, CALIBRATED, THRESHOLD, COVERAGE,
+    ANOMALOUS, WINDOW_END, LEARNING_ROWS, LEARNING_NEEDED, LEARNING_FROZEN, INCIDENT, SHADOW_INCIDENT, BUILD, START, LAG, SOURCE_UP, ENTITIES, CHANNELS,
     CHANNELS_JUDGED, MODEL_AGE, RELOAD_OK, RELOAD_TIME, *COUNTED,
 )  # fmt: skip
 
@@ -173,18 +187,39 @@ def _score_samples(entity: Labels, held: Sequence[Score]) -> Iterator[Sample]:
 def _episode_samples(entity: Labels, worst: Score, at_peak: Sequence[Contribution]) -> Iterator[Sample]:
     # While an episode ends nothing deviates any more; what was seen at its peak still explains it.
     top = sorted(worst.top or at_peak, key=lambda part: -part.share)
-    devices: dict[tuple[str, str], float] = {}
-    for part in top:
-        if part.channel.device is not None:
-            key = (part.channel.device.kind, part.channel.device.name)
-            devices[key] = devices.get(key, 0.0) + part.share * worst.fused
-    for (kind, name), value in sorted(devices.items(), key=lambda item: -item[1])[:TOP_DEVICES]:
-        yield Sample(DEVICE_SCORE, (*entity, ("class", kind), ("device", name)), value)
+    for device, share in _devices(worst, top)[:TOP_DEVICES]:
+        yield Sample(DEVICE_SCORE, (*entity, ("class", device.kind), ("device", device.name)), share * worst.fused)
     for part in top[:TOP_CHANNELS]:
         channel = ("channel", part.channel.name)
         yield Sample(CHANNEL_SHARE, (*entity, channel, ("subsystem", str(part.channel.subsystem))), part.share)
+        yield Sample(CHANNEL_VALUE, (*entity, channel), part.value)
+        yield Sample(CHANNEL_INFO, (*entity, *_identity(part.channel)), 1)
         yield Sample(EXPECTED_LOWER, (*entity, channel), part.lower)
         yield Sample(EXPECTED_UPPER, (*entity, channel), part.upper)
+
+
+def _devices(worst: Score, top: Sequence[Contribution]) -> Sequence[tuple[Device, float]]:
+    """Shares of devices, largest first: of all channels, where those are known, else of the top ones."""
+    if worst.devices:
+        return worst.devices
+    shares: dict[Device, float] = {}
+    for part in top:
+        if part.channel.device is not None:
+            shares[part.channel.device] = shares.get(part.channel.device, 0.0) + part.share
+    return sorted(shares.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _identity(channel: Channel) -> Labels:
+    device = channel.device
+    return (
+        ("channel", channel.name),
+        ("subsystem", str(channel.subsystem)),
+        ("title", channel.title),
+        ("unit", channel.unit),
+        ("class", device.kind if device is not None else ""),
+        ("device", device.name if device is not None else ""),
+        ("address", channel.address),
+    )
 
 
 def _known(value: float) -> float:

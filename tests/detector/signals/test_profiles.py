@@ -13,6 +13,7 @@ from hwsonde_detector.signals.profiles.rules import Aggregate, Clock, Formula, R
 from hwsonde_detector.signals.profiles.schema import (
     DeviceEntry,
     MetricEntry,
+    PlaceEntry,
     ProfileFile,
     RatioEntry,
     ScaleEntry,
@@ -111,6 +112,24 @@ ratios:
     assert [part.reading for part in profile.rules[0].parts] == [Reading.RATE, Reading.VALUE]
 
 
+def test_titles_and_places():
+    text = """
+places:
+  - {metric: gpu_info, kind: gpu, label: gpu, place: pci_bus_id}
+  - {metric: nic_info, kind: nic, label: device, place: slot}
+metrics:
+  - {name: clock, kind: gauge, title: "{domain} clock", subsystem: gpu, by: [gpu, domain], device: {kind: gpu, label: gpu}, scale: {floor: 1}}
+  - {name: draw, kind: moments, title: power, subsystem: power, squares: {reference: 0}, scale: {floor: 1}}
+"""
+    profile = parse_profile(text, "p.yaml")
+    assert [rule.title for rule in profile.rules] == ["{domain} clock", "power", "swing of power"]
+    assert profile.rules[0].title_of({"domain": "{gpu}", "gpu": "3"}) == "{gpu} clock"
+    assert profile.rules[0].title_of({}) == " clock"
+    # Of devices that no channel has nobody asks where they sit.
+    assert "gpu_info" in profile.metric_names()
+    assert "nic_info" not in profile.metric_names()
+
+
 def test_a_collector_with_a_pace_of_its_own_needs_its_clock():
     text = """
 clock: read_seconds
@@ -143,7 +162,7 @@ ratios:
 
 def test_the_page_on_profiles_names_every_key_and_its_example_is_one():
     page = (Path(__file__).resolve().parents[3] / "docs" / "profiles.md").read_text(encoding="utf-8")
-    for model in (ProfileFile, MetricEntry, RatioEntry, TermEntry, ScaleEntry, SquaresEntry, DeviceEntry):
+    for model in (ProfileFile, MetricEntry, RatioEntry, TermEntry, ScaleEntry, SquaresEntry, DeviceEntry, PlaceEntry):
         for name, field in model.model_fields.items():
             assert f"`{field.alias or name}" in page, name
     example = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[1]
@@ -163,7 +182,7 @@ def test_limited_to_some_subsystems():
 @pytest.mark.parametrize(
     ("text", "line", "expected"),
     [
-        ("", 1, "must hold a mapping; allowed: prefix, restart, clock, metrics, ratios"),
+        ("", 1, "must hold a mapping; allowed: prefix, restart, clock, metrics, ratios, places"),
         ("- 1", 1, "must hold a mapping"),
         ("metrics: [", 1, "not YAML"),
         ("a: 1\n  b: 2", 2, "not YAML"),
@@ -176,7 +195,7 @@ def test_limited_to_some_subsystems():
         (
             f"metrcs:\n- {ENTRY}",
             1,
-            "metrcs: unknown key (did you mean metrics?); allowed: prefix, restart, clock, metrics, ratios",
+            "metrcs: unknown key (did you mean metrics?); allowed: prefix, restart, clock, metrics, ratios, places",
         ),
         (f"metrics:\n- {ENTRY[:-2]}, log: true}}}}", 2, "scale.log: unknown key; allowed: floor, logarithmic"),
         (
@@ -201,6 +220,9 @@ def test_limited_to_some_subsystems():
         (f"metrics:\n- {ENTRY[:-1]}, except: {{a: '['}}}}", 2, "metrics[0].except.a: not a regular expression"),
         (f"metrics:\n- {ENTRY[:-1]}, device: {{kind: nic, label: d}}}}", 2, "must be one of by"),
         (f"metrics:\n- {ENTRY[:-1]}, by: [d, d]}}", 2, "by names a label twice"),
+        (f"metrics:\n- {ENTRY[:-1]}, by: [d], title: 'x {{e}}'}}", 2, "title: {e} must be one of by"),
+        (f"metrics:\n- {ENTRY[:-1]}, title: {'x' * 81}}}", 2, "metrics[0].title"),
+        (f"places:\n- {{metric: a, kind: gpu, label: b}}\nmetrics:\n- {ENTRY}", 2, "places[0].place: the key is missing"),
         (f"clock: c\nmetrics:\n- {ENTRY[:-1]}, collector: ''}}", 3, "metrics[0].collector"),
         (f"clock: a-b\nmetrics:\n- {ENTRY}", 1, "clock"),
         (f"metrics:\n- {ENTRY[:-1]}, squares: {{reference: 1}}}}", 2, "belong to kind: moments"),

@@ -73,6 +73,20 @@ def test_our_profile_speaks_of_metrics_that_our_exporter_has():
     assert profile.restart in known
 
 
+def test_places_and_titles_speak_of_labels_that_are_there():
+    known, profile = exported(), shipped("hwsonde")
+    for place in profile.places:
+        assert {place.label, place.place} <= known[place.metric][1], place
+        assert place.metric in profile.metric_names()
+    devices = {(rule.device_kind, rule.device_label) for rule in profile.rules}
+    assert {(place.kind, place.label) for place in profile.places} <= devices
+    # What pages must be called something that people say.
+    for rule in profile.rules:
+        decisive = re.search("pressure_waiting_seconds|throttled|ecc_errors|xid|clock|power|retransmit|busy|rtt", rule.name)
+        assert rule.title or not decisive, rule.name
+        assert "hwsonde" not in rule.title
+
+
 def test_what_is_read_at_a_pace_of_its_own_says_so():
     """In both directions: each rule names the collector that reads its series in the background, and no rule another."""
     background = {
@@ -183,7 +197,7 @@ def channels_of(name, *found):
             ("hwsonde_workload_other_cgroup_cpu_seconds_total", {"cgroup": "cgroup:/hog"}),
             "workload_other_cgroup_cpu_seconds",
             "cpu",
-            1.0,
+            0.3,
         ),
         (
             "hwsonde",
@@ -262,7 +276,7 @@ def channels_of(name, *found):
             "storage",
             1.0,
         ),
-        ("node_exporter", ("node_cpu_seconds_total", {"cpu": "0", "mode": "user"}), "node_cpu_seconds", "cpu", 1.0),
+        ("node_exporter", ("node_cpu_seconds_total", {"cpu": "0", "mode": "user"}), "node_cpu_seconds", "cpu", 0.3),
         ("node_exporter", ("node_netstat_Tcp_RetransSegs", {}), "node_netstat_Tcp_RetransSegs", "network", 1.0),
         (
             "node_exporter",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,18 +11,9 @@ from hwsonde_detector.decision.episodes import Persistence
 from hwsonde_detector.decision.learning import Memory, Progress, align
 from hwsonde_detector.decision.model import fit_model, judge
 from hwsonde_detector.decision.scaling import fit_scale, untransform
-from hwsonde_detector.explain.attribution import (
-    by_device,
-    by_subsystem,
-    evidence,
-    expected_band,
-    onset_order,
-    top_channels,
-)
-from hwsonde_detector.explain.titles import clock, identity, quantity, title
 from hwsonde_detector.settings import EpisodeSettings, LearningSettings
 from hwsonde_detector.signals.windows import transform
-from hwsonde_detector.types import Channel, Contribution, Device, Entity, Frame, Subsystem
+from hwsonde_detector.types import Channel, Device, Frame, Subsystem
 from tests.detector.worker.hosts import ENTITY, SETTINGS
 
 A = Channel("a", Subsystem.CPU, floor=0.1)
@@ -178,7 +167,7 @@ def test_untransform_undoes_transform(value: float) -> None:
         assert untransform(moved, channel)[0, 0] == pytest.approx(value, rel=1e-6, abs=1e-6 * channel.floor)
 
 
-# --- attribution
+# --- models
 
 
 def model_of(values: np.ndarray, channels: tuple[Channel, ...]):
@@ -200,50 +189,6 @@ def trained():
     return model
 
 
-def test_quiet_channels_have_no_evidence() -> None:
-    strength = evidence(np.array([[0.0, 1.69, 5.0]]), (A, B, C))
-    np.testing.assert_allclose(strength, [[0.0, 0.0, (5.0 - 1.7) * 0.3]])
-
-
-def test_many_quiet_channels_do_not_outweigh_three_loud_ones() -> None:
-    many = tuple(Channel(f"n{index}", Subsystem.NETWORK) for index in range(50))
-    strength = np.array([3.0, 3.0, 3.0] + [1.0] * 50)
-    shares = by_subsystem(strength, (A, replace(A, name="a2"), replace(A, name="a3"), *many))
-    assert shares[Subsystem.CPU] == pytest.approx(0.75)
-
-
-def test_top_channels_are_ordered_and_bounded(trained) -> None:
-    top = top_channels(np.array([1.0, 3.0, 0.0]), np.array([2.0, -9.0, 0.0]), np.array([9.0, 1.0, 50.0]), trained, 10)
-    assert [entry.channel.name for entry in top] == ["b", "a"]
-    assert [entry.share for entry in top] == [0.75, 0.25]
-    assert top_channels(np.zeros(3), np.zeros(3), np.zeros(3), trained, 10) == ()
-    assert len(top_channels(np.array([1.0, 3.0, 2.0]), np.zeros(3), np.zeros(3), trained, 2)) == 2
-
-
-def test_devices_collect_the_shares_of_their_channels() -> None:
-    entries = [
-        Contribution(channel, share, 1, 1, 0, 1)
-        for channel, share in ((A, 0.5), (B, 0.3), (C, 0.1), (replace(B, name="b2"), 0.1))
-    ]
-    assert by_device(entries) == {Device("disk", "vda"): pytest.approx(0.4), Device("disk", "vdb"): 0.1}
-
-
-def test_expected_band_holds_what_was_seen(trained) -> None:
-    lower, upper = expected_band(trained, 1)
-    assert 0 <= lower < np.exp(8) < upper
-    signed = replace(trained, channels=(replace(A, signed=True), B, C))
-    assert expected_band(signed, 0)[0] < expected_band(trained, 0)[0] or expected_band(trained, 0)[0] >= 0
-
-
-def test_onset_order_tells_who_moved_first(trained) -> None:
-    values = np.tile([1.0, np.exp(8), 50.0], (20, 1))
-    values[3, 2] = 500.0  # over before it began: an earlier run does not count
-    values[12:, 1] = 1e9
-    values[15:, 2] = 500.0
-    order = onset_order(values, list(range(20)), trained, {"b": 1.0, "c": 1.0, "a": 1.0})
-    assert order == (("b", 12), ("c", 15))
-
-
 def test_judge_leaves_unknown_channels_out(trained) -> None:
     values = np.tile([1.0, np.exp(8), 50.0], (6, 1))
     values[:, 1] = np.nan
@@ -253,33 +198,3 @@ def test_judge_leaves_unknown_channels_out(trained) -> None:
     assert np.isnan(judged.deviations[:, 1]).all()
     assert np.isfinite(judged.fused).all()
 
-
-# --- titles
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [
-        (0.981, "ratio", "98.1 %"),
-        (3.2e6, "bytes/s", "3.2 MB/s"),
-        (12, "", "12"),
-        (4200, "", "4.2k"),
-        (4200, "1/s", "4.2k 1/s"),
-        (0.5, "cores", "0.5 cores"),
-    ],
-)
-def test_quantities_read_as_people_write_them(value: float, unit: str, text: str) -> None:
-    assert quantity(value, unit) == text
-
-
-def test_title_names_the_part_the_size_and_the_time() -> None:
-    entity = Entity((("cluster", ""), ("node", "n17")))
-    top = (Contribution(B, 0.6, 9, 3e8, 0, 1e6), Contribution(A, 0.4, 3, 0.0, 0.5, 1.5))
-    text = title(entity, Subsystem.STORAGE, top, 1_800_000_000_000)
-    assert text == "n17 storage vda: b 300 MB/s, expected at most 1 MB/s, since 08:00:00Z; also a"
-    assert title(entity, Subsystem.CPU, top, 0).startswith(
-        "n17 cpu: a 0, expected at least 0.5, since 00:00:00Z; also b"
-    )
-    assert title(entity, Subsystem.GPU, top, 0) == "n17 gpu: unusual since 00:00:00Z"
-    assert identity(entity, 1_800_000_000_999) == "n17@2027-01-15T08:00:00Z"
-    assert clock(0) == "00:00:00Z"

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from hwsonde_detector.errors import ConfigError
-from hwsonde_detector.signals.profiles.rules import Aggregate, Clock, Formula, Part, Profile, Reading, Rule
+from hwsonde_detector.signals.profiles.rules import Aggregate, Clock, Formula, Part, Place, Profile, Reading, Rule
 from hwsonde_detector.signals.profiles.schema import (
     MetricEntry,
     ProfileFile,
@@ -68,7 +68,8 @@ def parse_profile(text: str, name: str) -> Profile:
     if problems:
         raise ConfigError("\n".join(problems))
     short = re.sub(r"\.ya?ml\Z", "", name.rsplit("/", 1)[-1])
-    return Profile(short, tuple(_rules(file)), file.restart)
+    places = tuple(Place(one.metric, one.kind, one.label, one.place) for one in file.places)
+    return Profile(short, tuple(_rules(file)), file.restart, places)
 
 
 def _loaded(text: str, name: str) -> tuple[yaml.Node | None, Any]:
@@ -270,4 +271,10 @@ def _rule(
         entry.device.label if entry.device is not None else None,
         minimum,
         reference,
+        title=_title(entry, formula),
     )
+
+
+def _title(entry: MetricEntry | RatioEntry, formula: Formula) -> str:
+    """What people call a channel; how much a sampled quantity moves about is called its swing."""
+    return f"swing of {entry.title}" if entry.title and formula is Formula.DEVIATION else entry.title

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
@@ -74,6 +74,10 @@ class Part:
         )
 
 
+# A label in a title: its value stands there.
+TITLE_LABEL = re.compile(r"\{([a-zA-Z_][a-zA-Z0-9_]*)\}")
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Clock:
     """What tells when values were read that are published at every scrape, but read at a pace of their own.
@@ -91,7 +95,7 @@ class Rule:
 
     ``minimum`` is the smallest denominator of a ratio (below it the ratio shrinks towards 0 instead of becoming noise),
     ``reference`` the constant of the squared deviations, ``clock`` what tells when the values of all parts were read; None where a
-    scrape reads them. The rest is as in `hwsonde_detector.types.Channel`.
+    scrape reads them. ``title`` is what people call the channels, with labels in braces. The rest is as in `hwsonde_detector.types.Channel`.
     """
 
     name: str
@@ -108,6 +112,21 @@ class Rule:
     minimum: float = 0.0
     reference: float = 0.0
     clock: Clock | None = None
+    title: str = ""
+
+    def title_of(self, labels: Mapping[str, str]) -> str:
+        """Give the title of the channel with these labels; what has no value leaves nothing."""
+        return TITLE_LABEL.sub(lambda found: labels.get(found[1], ""), self.title)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where devices of a class sit: the series ``metric`` has the device's name in ``label`` and its address in the label ``place``."""
+
+    metric: str
+    kind: str
+    label: str
+    place: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +141,22 @@ class Profile:
         In the order of the file; where two rules give a channel of the same name the first wins.
     restart
         Name of a series that changes only when the exporter restarts (its start time); None where there is none.
+    places
+        What tells where devices sit.
     """
 
     name: str
     rules: tuple[Rule, ...]
     restart: str | None = None
+    places: tuple[Place, ...] = ()
 
     def metric_names(self) -> tuple[str, ...]:
         """Exact names of all series that the profile needs, ascending, for the selection on the server's side."""
         names = {part.name for rule in self.rules for part in rule.parts}
         names |= {rule.clock.metric for rule in self.rules if rule.clock is not None}
+        # Only of devices that any channel belongs to.
+        kinds = {rule.device_kind for rule in self.rules}
+        names |= {place.metric for place in self.places if place.kind in kinds}
         if self.restart is not None:
             names.add(self.restart)
         return tuple(sorted(names))

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from hwsonde_detector.signals.profiles.rules import Aggregate
+from hwsonde_detector.signals.profiles.rules import TITLE_LABEL, Aggregate
 from hwsonde_detector.types import Subsystem
 
 
@@ -66,8 +66,20 @@ class _Selection(_Model):
     rate_limit: Positive | None = None
 
 
+class PlaceEntry(_Model):
+    """Where devices of a class sit: ``metric``, an info series, has the device's name in ``label`` and its address in the label ``place``."""
+
+    metric: MetricName
+    kind: str = Field(min_length=1)
+    label: LabelName
+    place: LabelName
+
+
 class _Judged(_Model):
-    """``collector``: name of the exporter's collector that reads the values at a pace of its own; left out where a scrape reads them."""
+    """``collector``: name of the exporter's collector that reads the values at a pace of its own; left out where a scrape reads them.
+
+    ``title``: what people call the channel; a label of ``by`` in braces stands for its value.
+    """
 
     subsystem: Subsystem
     collector: str | None = Field(default=None, min_length=1)
@@ -76,6 +88,14 @@ class _Judged(_Model):
     scale: ScaleEntry
     weight: float = Field(default=1.0, ge=0, le=1)
     unit: str = ""
+    title: str = Field(default="", max_length=80)
+
+    @model_validator(mode="after")
+    def _title_knows_its_labels(self) -> _Judged:
+        for label in TITLE_LABEL.findall(self.title):
+            if label not in self.by:
+                raise ValueError(f"title: {{{label}}} must be one of by")
+        return self
 
     @model_validator(mode="after")
     def _device_is_kept(self) -> _Judged:
@@ -133,7 +153,7 @@ class ProfileFile(_Model):
     """A whole file.
 
     ``prefix`` is left out of channel names; ``restart`` names a series that changes only when the exporter restarts; ``clock`` one
-    with a label ``collector`` that tells when that collector's values were read, in Unix seconds.
+    with a label ``collector`` that tells when that collector's values were read, in Unix seconds. ``places`` tell where devices sit.
     """
 
     prefix: str = ""
@@ -141,6 +161,7 @@ class ProfileFile(_Model):
     clock: MetricName | None = None
     metrics: tuple[MetricEntry, ...] = ()
     ratios: tuple[RatioEntry, ...] = ()
+    places: tuple[PlaceEntry, ...] = ()
 
     @model_validator(mode="after")
     def _not_empty(self) -> ProfileFile:

@@ -165,11 +165,12 @@ function showChannels(host) {
     const bar = make("span", { className: "bar", "aria-hidden": "true" });
     bar.style.width = `${(100 * (part.share || 0)) / most}%`;
     bar.style.background = charts.colour(part.subsystem);
-    const device = part.device ? ` ${part.device.name}` : "";
+    const device = part.device ? ` ${part.device.name}${part.address ? ` (${part.address})` : ""}` : "";
     const expected = part.lower === null || part.upper === null ? "not known" : band(part.lower, part.upper, part.unit);
-    const deviation = part.deviation === null ? "" : `${part.deviation > 0 ? "+" : "−"}${Math.abs(part.deviation).toPrecision(2)}`;
+    const how = part.direction === "noisy" || part.direction === "stuck" ? ` ${part.direction}` : "";
+    const deviation = (part.deviation === null ? "" : `${part.deviation > 0 ? "+" : "−"}${Math.abs(part.deviation).toPrecision(2)}`) + how;
     return make("tr", {},
-      make("th", { textContent: part.channel, scope: "row" }),
+      make("th", { textContent: part.title || part.channel, scope: "row", ...(part.title ? { title: part.channel } : {}) }),
       make("td", {}, make("span", { className: "share" }, bar, part.share === null ? "" : `${Math.round(part.share * 100)} %`)),
       make("td", {}, make("span", { className: "part" }, swatch(part.subsystem), part.subsystem + device)),
       make("td", { className: "number", textContent: part.value === null ? "missing" : quantity(part.value, part.unit) }),

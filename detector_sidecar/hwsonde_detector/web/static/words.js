@@ -1,6 +1,7 @@
 // Numbers and times as people write them.
 const STEPS = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
-const SYMBOLS = { bytes: "B", "bytes/s": "B/s", hertz: "Hz" };
+const SYMBOLS = { bytes: "B", "bytes/s": "B/s", hertz: "Hz", watts: "W" };
+const SMALL_STEPS = [[1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
 
 export function score(value) {
   return value >= 100 ? value.toFixed(0) : value.toFixed(2);
@@ -8,6 +9,11 @@ export function score(value) {
 
 export function quantity(value, unit) {
   if (unit === "ratio") return `${Number((value * 100).toPrecision(3))} %`;
+  if (unit === "celsius") return `${Number(value.toPrecision(3))} °C`;
+  if (unit === "seconds") {
+    const [step, prefix] = SMALL_STEPS.find(([least]) => Math.abs(value) >= least) ?? SMALL_STEPS[0];
+    return `${Number((value / step).toPrecision(3))} ${prefix}s`;
+  }
   const symbol = SYMBOLS[unit] ?? unit;
   for (const [step, prefix] of STEPS) {
     if (Math.abs(value) >= step) {
