@@ -82,6 +82,14 @@ class SampleBatch:
         return SampleBatch((), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 
+class Role(StrEnum):
+    """What a channel tells beside how its part of the host is doing."""
+
+    SIGNAL = "signal"  # use, waiting, errors that a workload may cause
+    MARK = "mark"  # a workload is here while the value is above 0; never judged
+    FAULT = "fault"  # what no workload causes, whatever it does
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Device:
     """Class and stable identity of a part: ``Device("disk", "nvme0n1")``, ``Device("nic", "eth0")``."""
@@ -112,6 +120,8 @@ class Channel:
         For people: ``cores``, ``bytes/s``, ``ratio``.
     signed
         Whether healthy values may be below 0 (the change of a level per second).
+    role
+        Whether it is judged at all, and whether a change of workloads explains it.
     """
 
     name: str
@@ -122,6 +132,7 @@ class Channel:
     weight: float = 1.0
     unit: str = ""
     signed: bool = False
+    role: Role = Role.SIGNAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +252,8 @@ class Episode:
         Contributions at the peak.
     first_channels
         Channels in order of onset, with the time of the first row outside of the band.
+    because
+        Why it was closed without having become quiet: ``new normal``, ``workload started``; empty otherwise.
     """
 
     identity: str
@@ -253,6 +266,7 @@ class Episode:
     title: str
     top: tuple[Contribution, ...] = ()
     first_channels: tuple[tuple[str, int], ...] = ()
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +284,7 @@ class Learning:
 
     ``rows`` accepted so far, of ``rows_needed`` for a calibrated score; ``fitted_ms`` is the time of the last row of the model in
     force (None before the first), ``frozen`` says that learning waits because the score is above 1.
+    ``settling`` says why a new regime is being learned meanwhile (start, stop, phase; empty: none is), ``regimes`` how many former ones are kept.
     """
 
     rows: int
@@ -278,6 +293,8 @@ class Learning:
     frozen: bool
     channels: int
     channels_judged: int
+    settling: str = ""
+    regimes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +302,8 @@ class EntityReport:
     """What one step says of one entity.
 
     ``named_by_instance`` says that the host's label is missing and the host part of ``instance`` serves for it.
+    ``excused`` counts windows above 1 that opened no episode because workloads had changed, by reason; ``changes`` how often another model came
+    into force, by what happened (learned, returned, rebased).
     """
 
     entity: Entity
@@ -294,6 +313,8 @@ class EntityReport:
     open_episodes: tuple[Episode, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
     named_by_instance: bool = False
+    excused: Mapping[str, int] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,6 +169,7 @@ def _channel(rule: Rule, values: tuple[str, ...]) -> Channel:
         rule.weight,
         rule.unit,
         signed=rule.parts[0].reading is Reading.CHANGE,
+        role=rule.role,
     )
 
 

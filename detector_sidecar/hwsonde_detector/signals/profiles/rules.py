@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
-from hwsonde_detector.types import Subsystem
+from hwsonde_detector.types import Role, Subsystem
 
 
 class Reading(IntEnum):
@@ -108,6 +108,7 @@ class Rule:
     minimum: float = 0.0
     reference: float = 0.0
     clock: Clock | None = None
+    role: Role = Role.SIGNAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ class Profile:
         return tuple(sorted(names))
 
     def limited_to(self, subsystems: Collection[Subsystem]) -> Profile:
-        """The same profile with the rules of some subsystems only; all of them if none is named."""
+        """The same profile with the rules of some subsystems only, and the marks; all of them if none is named."""
         if not subsystems:
             return self
-        return replace(self, rules=tuple(rule for rule in self.rules if rule.subsystem in subsystems))
+        return replace(self, rules=tuple(rule for rule in self.rules if rule.subsystem in subsystems or rule.role is Role.MARK))
