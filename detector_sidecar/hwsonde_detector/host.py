@@ -8,9 +8,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from hwsonde_detector.decision.ages import training_rows
 from hwsonde_detector.decision.episodes import Persistence
 from hwsonde_detector.decision.learning import Memory, Progress, align
 from hwsonde_detector.decision.model import EntityModel, Judgement, fit_model, judge
+from hwsonde_detector.decision.regime import Regimes
+from hwsonde_detector.decision.regimes import act, due, feel, remember, take_row, turn
+from hwsonde_detector.decision.rows import joined, newest, part
 from hwsonde_detector.explain.attribution import by_subsystem, evidence, onset_order, top_channels
 from hwsonde_detector.explain.titles import identity, title
 from hwsonde_detector.settings import Settings
@@ -74,6 +78,7 @@ class HostState:
     absent: bool = False
     fresh: bool = True
     skipped: dict[str, int] = field(default_factory=dict)
+    regimes: Regimes = field(default_factory=Regimes)
 
 
 def observe(
@@ -95,9 +100,9 @@ def observe(
     frame = _unseen(host, news.frame, settings.window.rows)
     if host.interval_ms is None:
         # The first scrape alone does not tell how often to expect one; its row waits for the second.
-        host.first, frame = frame, Frame(frame.entity, frame.channels, frame.times[:0], frame.values[:0])
+        host.first, frame = frame, part(frame, 0, 0)
     elif host.first is not None:
-        host.first, frame = None, _joined(host.first, frame)
+        host.first, frame = None, joined(host.first, frame)
     if not len(frame.times) or host.interval_ms is None:
         if now_ms - host.heard_ms > settings.episodes.gone_after_ms:
             return None, _close(host, now_ms)
@@ -109,44 +114,54 @@ def observe(
     while start < len(frame.times):
         # A fit falls on the same row however the rows were split into ticks, so that a replay gives what the live run gave.
         stop = start + max(host.progress.rows_to_fit(settings.learning), 1)
-        block = Frame(frame.entity, frame.channels, frame.times[start:stop], frame.values[start:stop])
-        _take(host, block, host.interval_ms, settings, scores, events)
-        start = stop
+        start += _take(host, part(frame, start, stop), host.interval_ms, settings, scores, events)
     return _report(host, scores, settings), events
 
 
 def _take(
     host: HostState, block: Frame, interval_ms: int, settings: Settings, scores: list[Score], events: list[EpisodeEvent]
-) -> None:
-    """Judge a block of rows with the model in force, learn those that are healthy, fit again when due."""
-    refused = np.zeros(len(block.times), np.bool_)
-    joined = _joined(host.recent, block)
+) -> int:
+    """Judge rows with the model in force, learn those that are healthy, fit again when due; gives how many: no row behind a change of the model."""
+    block, marks = host.regimes.marks.split(block)
+    rows = joined(host.recent, block)
     if host.model is not None:
-        judged = _judge(host.model, joined, len(block.times), interval_ms, settings)
-        refused = _decide(host, host.model, judged, settings, scores, events)
-    host.recent = _newest(joined, settings.window.rows)
-    host.last_row_ms = int(block.times[-1])
-    accepted = ~refused
+        judged = _judge(host.model, rows, len(block.times), interval_ms, settings)
+        refused = _decide(host, judged, marks, interval_ms, settings, (scores, events))
+    else:
+        refused = np.zeros(len(block.times), np.bool_)
+        for row, at in zip(marks, block.times.tolist(), strict=True):
+            turn(host, row, at, interval_ms, settings)
+    taken = len(refused)
+    host.recent = newest(part(rows, 0, len(rows.times) - len(block.times) + taken), _kept(settings.window.rows))
+    host.last_row_ms, before = int(block.times[taken - 1]), host.progress.accepted
+    learned = np.flatnonzero(~refused)
     host.memory.append(
-        Frame(host.entity, block.channels, block.times[accepted], block.values[accepted]), settings.learning.memory_rows
+        Frame(host.entity, block.channels, block.times[learned], block.values[learned]), settings.learning.memory_rows
     )
-    host.progress.accepted += int(accepted.sum())
-    if accepted.any() and host.progress.rows_to_fit(settings.learning) == 0:
-        memory = host.memory
-        model = fit_model(memory.values.astype(np.float64), memory.times, interval_ms, memory.channels, settings)
+    host.progress.accepted += len(learned)
+    remember(host, interval_ms, settings)
+    if because := act(host, host.last_row_ms, interval_ms, settings):
+        events += _close(host, host.last_row_ms, because)
+    if host.progress.accepted > before and host.progress.rows_to_fit(settings.learning) == 0:
+        channels, times, values = training_rows(host.memory, host.regimes.ages)
+        model = fit_model(values, times, interval_ms, channels, settings)
         if model is not None:
             host.model, host.progress.fitted = model, host.progress.accepted
             host.strengths.clear()
+    return taken
 
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
     """Judgement of the newest ``new`` rows.
 
-    ``times`` and ``values`` are of all rows, older ones too, in the model's order of channels; ``window`` gives the judged window that ends in a row.
+    ``times`` and ``values`` are of all rows, older ones too, in the model's order of channels, ``frame`` has all channels; ``window`` gives the judged
+    window that ends in a row.
     """
 
+    model: EntityModel
     new: int
+    frame: Frame
     times: Times
     values: Floats
     judgement: Judgement
@@ -154,28 +169,32 @@ class _Judged:
     window: Mapping[int, int]
 
 
-def _judge(model: EntityModel, joined: Frame, new: int, interval_ms: int, settings: Settings) -> _Judged:
+def _judge(model: EntityModel, rows: Frame, new: int, interval_ms: int, settings: Settings) -> _Judged:
     width = settings.window.rows
-    first = max(len(joined.times) - new - (width - 1), 0)
-    values = align(joined.values, joined.channels, model.channels)
-    judgement = judge(model, values[first:], joined.times[first:], interval_ms, settings)
+    first = max(len(rows.times) - new - (width - 1), 0)
+    values = align(rows.values, rows.channels, model.channels)
+    judgement = judge(model, values[first:], rows.times[first:], interval_ms, settings)
     window = {int(end) + first: index for index, end in enumerate(judgement.windows)}
-    return _Judged(new, joined.times, values, judgement, evidence(judgement.surprises, model.channels), window)
+    return _Judged(model, new, rows, rows.times, values, judgement, evidence(judgement.surprises, model.channels), window)
 
 
 def _decide(
     host: HostState,
-    model: EntityModel,
     judged: _Judged,
+    marks: Floats,
+    interval_ms: int,
     settings: Settings,
-    scores: list[Score],
-    events: list[EpisodeEvent],
+    told: tuple[list[Score], list[EpisodeEvent]],
 ) -> Mask:
-    """Score the newest rows one by one; give which of them must not be learned."""
+    """Score the newest rows one by one, up to one behind which another model may come into force; give which of them must not be learned."""
+    (scores, events), model = told, judged.model
     calibrated = host.progress.calibrated(settings.learning)
     refused = np.zeros(judged.new, np.bool_)
     begin = len(judged.times) - judged.new
     for row in range(begin, len(judged.times)):
+        at = int(judged.times[row])
+        if because := turn(host, marks[row - begin], at, interval_ms, settings):
+            events += _close(host, at, because)
         host.rows_since_window += 1
         fused = float("nan")
         if host.rows_since_window >= settings.window.step:
@@ -185,21 +204,15 @@ def _decide(
             if window is None or np.isnan(fused):
                 _skip(host, "not_full" if window is None else "coverage", 1)
             else:
-                score = _score(
-                    host.entity,
-                    int(judged.times[row]),
-                    judged,
-                    window,
-                    model,
-                    judged.values[row],
-                    calibrated=calibrated,
-                )
+                score = _score(host.entity, at, judged, window, model, judged.values[row], calibrated=calibrated)
                 scores.append(score)
-                events += _episode(host, model, score, judged, window, row, settings)
-        unhealthy = host.persistence.open or fused >= settings.episodes.raise_at
-        host.progress.refused = host.progress.refused + 1 if unhealthy else 0
-        # A shift that lasts is the new normal, whatever it was called before.
-        refused[row - begin] = calibrated and unhealthy and host.progress.refused <= settings.learning.frozen_rows
+                told_by = judged.judgement.surprises[window], judged.strengths[window]
+                rows = part(judged.frame, 0, row + 1)
+                score, strength = feel(host, model, score, told_by, rows, interval_ms, settings)
+                events += _episode(host, score, judged, window, row, strength, settings)
+        refused[row - begin] = not take_row(host, part(judged.frame, row, row + 1), fused, settings)
+        if due(host, settings):
+            return refused[: row - begin + 1]
     return refused
 
 
@@ -237,9 +250,15 @@ def _score(
 
 
 def _episode(
-    host: HostState, model: EntityModel, score: Score, judged: _Judged, window: int, row: int, settings: Settings
+    host: HostState,
+    score: Score,
+    judged: _Judged,
+    window: int,
+    row: int,
+    strength: Floats,
+    settings: Settings,
 ) -> list[EpisodeEvent]:
-    rules, strength = settings.episodes, judged.strengths[window]
+    rules = settings.episodes
     if score.fused >= rules.raise_at:
         host.onset_ms = host.onset_ms or score.end_ms
         host.strengths.append(strength)
@@ -255,7 +274,7 @@ def _episode(
     if closes:
         return _close(host, score.end_ms)
     if opens:
-        return [_open(host, model, score, judged.values[: row + 1], judged.times[: row + 1])]
+        return [_open(host, judged.model, score, judged.values[: row + 1], judged.times[: row + 1])]
     return _grow(host, score, rules.raise_at)
 
 
@@ -296,12 +315,15 @@ def _grow(host: HostState, score: Score, raise_at: float) -> list[EpisodeEvent]:
     return [EpisodeEvent(Phase.CHANGED, score.end_ms, host.episode)]
 
 
-def _close(host: HostState, at_ms: int) -> list[EpisodeEvent]:
+def _close(host: HostState, at_ms: int, because: str = "") -> list[EpisodeEvent]:
     episode = host.episode
     host.episode = None
     host.onset_ms = None
     host.strengths.clear()
-    return [] if episode is None else [EpisodeEvent(Phase.CLOSED, at_ms, replace(episode, end_ms=at_ms))]
+    if episode is None:
+        return []
+    said = f"{episode.title}; closed: {because}" if because else episode.title
+    return [EpisodeEvent(Phase.CLOSED, at_ms, replace(episode, end_ms=at_ms, because=because, title=said))]
 
 
 def _interval(host: HostState, seen_ms: int | None, rows: int) -> int | None:
@@ -331,23 +353,14 @@ def _unseen(host: HostState, frame: Frame, width: int) -> Frame:
         return frame
     seen = frame.times <= host.last_row_ms
     if seen.any():
-        again = Frame(frame.entity, frame.channels, frame.times[seen], frame.values[seen])
-        host.recent = _newest(_joined(host.recent, again), width)
-    return Frame(frame.entity, frame.channels, frame.times[~seen], frame.values[~seen])
+        # Times ascend, so the rows seen before are the first ones.
+        again = part(frame, 0, int(seen.sum()))
+        host.recent = newest(joined(host.recent, again), _kept(width))
+    return part(frame, int(seen.sum()), len(frame.times))
 
 
-def _newest(frame: Frame, width: int) -> Frame:
-    kept = max(_RECENT_ROWS, width)
-    return Frame(frame.entity, frame.channels, frame.times[-kept:], frame.values[-kept:])
-
-
-def _joined(recent: Frame | None, block: Frame) -> Frame:
-    if recent is None:
-        return block
-    old = align(recent.values, recent.channels, block.channels)
-    return Frame(
-        block.entity, block.channels, np.concatenate([recent.times, block.times]), np.concatenate([old, block.values])
-    )
+def _kept(width: int) -> int:
+    return max(_RECENT_ROWS, width)
 
 
 def _skip(host: HostState, reason: str, count: int) -> None:
@@ -358,7 +371,8 @@ def _skip(host: HostState, reason: str, count: int) -> None:
 def _report(host: HostState, scores: list[Score], settings: Settings) -> EntityReport:
     skipped: Mapping[str, int] = dict(host.skipped)
     host.skipped.clear()
-    model = host.model
+    model, regimes = host.model, host.regimes
+    excused, changes = regimes.told()
     return EntityReport(
         entity=host.entity,
         scores=tuple(scores),
@@ -369,8 +383,12 @@ def _report(host: HostState, scores: list[Score], settings: Settings) -> EntityR
             frozen=host.progress.refused > 0,
             channels=len(host.recent.channels) if host.recent is not None else 0,
             channels_judged=len(model.kept) if model is not None else 0,
+            settling=regimes.settling.reason if regimes.settling is not None else "",
+            regimes=len(regimes.former),
         ),
         interval_ms=host.interval_ms,
         open_episodes=(host.episode,) if host.episode is not None else (),
         skipped=skipped,
+        excused=excused,
+        changes=changes,
     )

@@ -141,4 +141,5 @@ class Profile:
         """The same profile with the rules of some subsystems only, and the marks; all of them if none is named."""
         if not subsystems:
             return self
-        return replace(self, rules=tuple(rule for rule in self.rules if rule.subsystem in subsystems or rule.role is Role.MARK))
+        kept = (rule for rule in self.rules if rule.subsystem in subsystems or rule.role is Role.MARK)
+        return replace(self, rules=tuple(kept))
