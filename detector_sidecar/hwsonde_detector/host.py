@@ -8,12 +8,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from hwsonde_detector.decision.ages import training_rows
 from hwsonde_detector.decision.episodes import Persistence
-from hwsonde_detector.decision.learning import Memory, Progress, align
-from hwsonde_detector.decision.model import EntityModel, Judgement, fit_model, judge
-from hwsonde_detector.explain.attribution import by_device, by_subsystem, evidence, top_channels
-from hwsonde_detector.explain.directions import rows_needed
-from hwsonde_detector.explain.episodes import TOP_CHANNELS, Newest, opened
+from hwsonde_detector.decision.learning import Memory, Progress
+from hwsonde_detector.decision.heard import Heard
+from hwsonde_detector.decision.model import EntityModel, fit_model
+from hwsonde_detector.decision.regime import Regimes
+from hwsonde_detector.decision.regimes import act, due, feel, remember, take_row, turn
+from hwsonde_detector.decision.rows import joined, newest, part
+from hwsonde_detector.decision.thresholds import Threshold
+from hwsonde_detector.explain.episodes import Newest, opened
+from hwsonde_detector.scoring import Judged, judge_rows, lasting, score_of
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.channels import ChannelState, advance
 from hwsonde_detector.signals.profiles import Profile
@@ -37,11 +42,7 @@ from hwsonde_detector.types import (
 _RECENT_ROWS = 60
 # After a start the kept interval counts until so many rows have been seen.
 _ROWS_FOR_INTERVAL = 10
-# The newest row counts as deviating when half of the loudest channels are still outside of their bands.
-_LOUDEST = 5
 _PEAK_GROWTH = 1.25
-_TOP_DEVICES = 10
-THRESHOLD = 1.0
 
 
 @dataclass(slots=True)
@@ -74,6 +75,9 @@ class HostState:
     absent: bool = False
     fresh: bool = True
     skipped: dict[str, int] = field(default_factory=dict)
+    regimes: Regimes = field(default_factory=Regimes)
+    threshold: Threshold = field(default_factory=Threshold)
+    heard: Heard = field(default_factory=Heard)
 
 
 def observe(
@@ -95,9 +99,9 @@ def observe(
     frame = _unseen(host, news.frame, settings.window.rows)
     if host.interval_ms is None:
         # The first scrape alone does not tell how often to expect one; its row waits for the second.
-        host.first, frame = frame, Frame(frame.entity, frame.channels, frame.times[:0], frame.values[:0])
+        host.first, frame = frame, part(frame, 0, 0)
     elif host.first is not None:
-        host.first, frame = None, _joined(host.first, frame)
+        host.first, frame = None, joined(host.first, frame)
     if not len(frame.times) or host.interval_ms is None:
         if now_ms - host.heard_ms > settings.episodes.gone_after_ms:
             return None, _close(host, now_ms)
@@ -109,153 +113,136 @@ def observe(
     while start < len(frame.times):
         # A fit falls on the same row however the rows were split into ticks, so that a replay gives what the live run gave.
         stop = start + max(host.progress.rows_to_fit(settings.learning), 1)
-        block = Frame(frame.entity, frame.channels, frame.times[start:stop], frame.values[start:stop])
-        _take(host, block, host.interval_ms, settings, scores, events)
-        start = stop
+        start += _take(host, part(frame, start, stop), host.interval_ms, settings, scores, events)
     return _report(host, scores, settings), events
 
 
 def _take(
     host: HostState, block: Frame, interval_ms: int, settings: Settings, scores: list[Score], events: list[EpisodeEvent]
-) -> None:
-    """Judge a block of rows with the model in force, learn those that are healthy, fit again when due."""
-    refused = np.zeros(len(block.times), np.bool_)
-    joined = _joined(host.recent, block)
+) -> int:
+    """Judge rows with the model in force, learn those that are healthy, fit again when due; gives how many: no row behind a change of the model."""
+    block, marks = host.regimes.marks.split(block)
+    rows = joined(host.recent, block)
     if host.model is not None:
-        judged = _judge(host.model, joined, len(block.times), interval_ms, settings)
-        refused = _decide(host, host.model, judged, settings, scores, events)
-    host.recent = _newest(joined, settings.window.rows)
-    host.last_row_ms = int(block.times[-1])
-    accepted = ~refused
+        judged = judge_rows(host.model, rows, len(block.times), interval_ms, settings)
+        refused = _decide(host, judged, marks, interval_ms, settings, (scores, events))
+        _hear(host, judged, refused, settings)
+    else:
+        refused = np.zeros(len(block.times), np.bool_)
+        for row, at in zip(marks, block.times.tolist(), strict=True):
+            turn(host, row, at, interval_ms, settings)
+    taken = len(refused)
+    host.recent = newest(part(rows, 0, len(rows.times) - len(block.times) + taken), _kept(settings.window.rows))
+    host.last_row_ms, before = int(block.times[taken - 1]), host.progress.accepted
+    learned = np.flatnonzero(~refused)
     host.memory.append(
-        Frame(host.entity, block.channels, block.times[accepted], block.values[accepted]), settings.learning.memory_rows
+        Frame(host.entity, block.channels, block.times[learned], block.values[learned]), settings.learning.memory_rows
     )
-    host.progress.accepted += int(accepted.sum())
-    if accepted.any() and host.progress.rows_to_fit(settings.learning) == 0:
-        memory = host.memory
-        model = fit_model(memory.values.astype(np.float64), memory.times, interval_ms, memory.channels, settings)
-        if model is not None:
-            host.model, host.progress.fitted = model, host.progress.accepted
-            host.strengths.clear()
+    host.progress.accepted += len(learned)
+    remember(host, interval_ms, settings)
+    model = host.model
+    if because := act(host, host.last_row_ms, interval_ms, settings):
+        events += _close(host, host.last_row_ms, because)
+    if host.model is not model:
+        # What another regime's model said tells nothing of this one's.
+        host.heard = Heard()
+    if host.progress.accepted > before and host.progress.rows_to_fit(settings.learning) == 0:
+        _fit(host, interval_ms, settings)
+    return taken
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """Judgement of the newest ``new`` rows.
-
-    ``times`` and ``values`` are of all rows, older ones too, in the model's order of channels; ``window`` gives the judged window that ends in a row.
-    """
-
-    new: int
-    times: Times
-    values: Floats
-    judgement: Judgement
-    strengths: Floats
-    window: Mapping[int, int]
+def _fit(host: HostState, interval_ms: int, settings: Settings) -> None:
+    channels, times, values = training_rows(host.memory, host.regimes.ages)
+    model = fit_model(values, times, interval_ms, channels, settings, host.heard)
+    if model is not None:
+        host.model, host.progress.fitted = model, host.progress.accepted
+        host.strengths.clear()
+        if host.progress.calibrated(settings.learning):
+            host.threshold.learn(host.heard.fused(model.rows), interval_ms, settings.episodes)
 
 
-def _judge(model: EntityModel, joined: Frame, new: int, interval_ms: int, settings: Settings) -> _Judged:
-    width = settings.window.rows
-    first = max(len(joined.times) - new - (width - 1), 0)
-    values = align(joined.values, joined.channels, model.channels)
-    judgement = judge(model, values[first:], joined.times[first:], interval_ms, settings)
-    window = {int(end) + first: index for index, end in enumerate(judgement.windows)}
-    strengths = evidence(judgement.surprises, model.channels, judgement.deviations)
-    return _Judged(new, joined.times, values, judgement, strengths, window)
+def _hear(host: HostState, judged: Judged, refused: Mask, settings: Settings) -> None:
+    """Keep what was said of the rows that were learned."""
+    begin = len(judged.times) - judged.new
+    places = [judged.window.get(begin + row) for row in np.flatnonzero(~refused).tolist()]
+    windows = [window for window in places if window is not None]
+    judgement = judged.judgement
+    host.heard.append(
+        judgement.raw[windows], judgement.fused[windows], judged.model.rows, settings.learning.memory_rows
+    )
 
 
 def _decide(
     host: HostState,
-    model: EntityModel,
-    judged: _Judged,
+    judged: Judged,
+    marks: Floats,
+    interval_ms: int,
     settings: Settings,
-    scores: list[Score],
-    events: list[EpisodeEvent],
+    told: tuple[list[Score], list[EpisodeEvent]],
 ) -> Mask:
-    """Score the newest rows one by one; give which of them must not be learned."""
+    """Score the newest rows one by one, up to one behind which another model may come into force; give which of them must not be learned."""
+    (scores, events), model = told, judged.model
     calibrated = host.progress.calibrated(settings.learning)
     refused = np.zeros(judged.new, np.bool_)
     begin = len(judged.times) - judged.new
     for row in range(begin, len(judged.times)):
+        at = int(judged.times[row])
+        if because := turn(host, marks[row - begin], at, interval_ms, settings):
+            events += _close(host, at, because)
         host.rows_since_window += 1
         fused = float("nan")
         if host.rows_since_window >= settings.window.step:
             host.rows_since_window = 0
-            window = judged.window.get(row)
-            fused = float(judged.judgement.fused[window]) if window is not None else fused
+            window, level = judged.window.get(row), host.threshold.level(settings.episodes)
+            fused = judged.decades(row) / level
             if window is None or np.isnan(fused):
                 _skip(host, "not_full" if window is None else "coverage", 1)
             else:
-                score = _score(host.entity, judged, window, row, model, settings, calibrated=calibrated)
+                score = score_of(host.entity, judged, row, level, settings, calibrated=calibrated)
                 scores.append(score)
-                events += _episode(host, model, score, judged, window, row, settings)
-        unhealthy = host.persistence.open or fused >= settings.episodes.raise_at
-        host.progress.refused = host.progress.refused + 1 if unhealthy else 0
-        # A shift that lasts is the new normal, whatever it was called before.
-        refused[row - begin] = calibrated and unhealthy and host.progress.refused <= settings.learning.frozen_rows
+                told_by = judged.judgement.surprises[window], judged.strengths[window]
+                rows = part(judged.frame, 0, row + 1)
+                score, strength = feel(host, model, score, told_by, rows, interval_ms, settings)
+                events += _episode(host, score, judged, window, row, strength, settings)
+        refused[row - begin] = not take_row(host, part(judged.frame, row, row + 1), fused, settings)
+        if not host.persistence.open:
+            host.threshold.quiet(interval_ms, settings.episodes)
+        if due(host, settings):
+            return refused[: row - begin + 1]
     return refused
 
 
-def _lasting(judgement: Judgement, window: int, strength: Floats) -> bool:
-    loudest = [index for index in np.argsort(-strength, kind="stable")[:_LOUDEST] if strength[index] > 0]
-    return bool(loudest) and 2 * int(judgement.outside[window, loudest].sum()) >= len(loudest)
-
-
-def _score(
-    entity: Entity, judged: _Judged, window: int, row: int, model: EntityModel, settings: Settings, *, calibrated: bool
-) -> Score:
-    judgement, strength, width = judged.judgement, judged.strengths[window], settings.window.rows
-    newest = judged.values[max(row + 1 - rows_needed(width), 0) : row + 1]
-    fused = float(judgement.fused[window]) / THRESHOLD
-    parts = strength
-    if strength.sum() <= 0:
-        # Nothing lies beyond the usual: the small parts of a small score.
-        parts = judgement.surprises[window] * np.array([channel.weight for channel in model.channels])
-    shares = by_subsystem(parts, model.channels)
-    members = {
-        name: float(value) / THRESHOLD for name, value in zip(model.detectors, judgement.members[window], strict=True)
-    }
-    known = int(np.isfinite(judgement.deviations[window]).sum())
-    return Score(
-        entity=entity,
-        end_ms=int(judged.times[row]),
-        fused=fused,
-        members=members,
-        subsystems={subsystem: fused * share for subsystem, share in shares.items()},
-        top=top_channels(strength, judgement.deviations[window], newest, model, TOP_CHANNELS, width),
-        calibrated=calibrated,
-        threshold=THRESHOLD,
-        coverage=float(judgement.coverage[window]),
-        anomalous_channels=float(judgement.outside[window].sum() / max(known, 1)),
-        devices=tuple(by_device(strength, model.channels).items())[:_TOP_DEVICES],
-    )
-
-
 def _episode(
-    host: HostState, model: EntityModel, score: Score, judged: _Judged, window: int, row: int, settings: Settings
+    host: HostState,
+    score: Score,
+    judged: Judged,
+    window: int,
+    row: int,
+    strength: Floats,
+    settings: Settings,
 ) -> list[EpisodeEvent]:
-    rules, strength = settings.episodes, judged.strengths[window]
+    rules = settings.episodes
     if score.fused >= rules.raise_at:
         host.onset_ms = host.onset_ms or score.end_ms
         host.strengths.append(strength)
         while len(host.strengths) > rules.raise_of:
             host.strengths.popleft()
-    lasting = _lasting(judged.judgement, window, strength)
     opens, closes = host.persistence.observe(
-        score.fused, score.end_ms, rules, lasting=lasting, calibrated=score.calibrated
+        score.fused, score.end_ms, rules, lasting=lasting(judged, window), calibrated=score.calibrated
     )
     if not host.persistence.open and not any(host.persistence.recent):
         host.onset_ms = None
         host.strengths.clear()
     if closes:
+        host.threshold.episode_closed()
         return _close(host, score.end_ms)
     if opens:
-        newest = Newest(
+        recent = Newest(
             judged.values[: row + 1], judged.times[: row + 1], host.interval_ms or 0, settings.window.rows
         )
         host.told_peak = score.fused
         host.episode = opened(
-            host.entity, model, host.strengths, newest, host.onset_ms or score.end_ms, score.fused
+            host.entity, judged.model, host.strengths, recent, host.onset_ms or score.end_ms, score.fused
         )
         return [EpisodeEvent(Phase.OPENED, score.end_ms, host.episode)]
     return _grow(host, score, rules.raise_at)
@@ -273,12 +260,15 @@ def _grow(host: HostState, score: Score, raise_at: float) -> list[EpisodeEvent]:
     return [EpisodeEvent(Phase.CHANGED, score.end_ms, host.episode)]
 
 
-def _close(host: HostState, at_ms: int) -> list[EpisodeEvent]:
+def _close(host: HostState, at_ms: int, because: str = "") -> list[EpisodeEvent]:
     episode = host.episode
     host.episode = None
     host.onset_ms = None
     host.strengths.clear()
-    return [] if episode is None else [EpisodeEvent(Phase.CLOSED, at_ms, replace(episode, end_ms=at_ms))]
+    if episode is None:
+        return []
+    said = f"{episode.title}; closed: {because}" if because else episode.title
+    return [EpisodeEvent(Phase.CLOSED, at_ms, replace(episode, end_ms=at_ms, because=because, title=said))]
 
 
 def _interval(host: HostState, seen_ms: int | None, rows: int) -> int | None:
@@ -308,23 +298,14 @@ def _unseen(host: HostState, frame: Frame, width: int) -> Frame:
         return frame
     seen = frame.times <= host.last_row_ms
     if seen.any():
-        again = Frame(frame.entity, frame.channels, frame.times[seen], frame.values[seen])
-        host.recent = _newest(_joined(host.recent, again), width)
-    return Frame(frame.entity, frame.channels, frame.times[~seen], frame.values[~seen])
+        # Times ascend, so the rows seen before are the first ones.
+        again = part(frame, 0, int(seen.sum()))
+        host.recent = newest(joined(host.recent, again), _kept(width))
+    return part(frame, int(seen.sum()), len(frame.times))
 
 
-def _newest(frame: Frame, width: int) -> Frame:
-    kept = max(_RECENT_ROWS, width)
-    return Frame(frame.entity, frame.channels, frame.times[-kept:], frame.values[-kept:])
-
-
-def _joined(recent: Frame | None, block: Frame) -> Frame:
-    if recent is None:
-        return block
-    old = align(recent.values, recent.channels, block.channels)
-    return Frame(
-        block.entity, block.channels, np.concatenate([recent.times, block.times]), np.concatenate([old, block.values])
-    )
+def _kept(width: int) -> int:
+    return max(_RECENT_ROWS, width)
 
 
 def _skip(host: HostState, reason: str, count: int) -> None:
@@ -335,7 +316,8 @@ def _skip(host: HostState, reason: str, count: int) -> None:
 def _report(host: HostState, scores: list[Score], settings: Settings) -> EntityReport:
     skipped: Mapping[str, int] = dict(host.skipped)
     host.skipped.clear()
-    model = host.model
+    model, regimes = host.model, host.regimes
+    excused, changes = regimes.told()
     return EntityReport(
         entity=host.entity,
         scores=tuple(scores),
@@ -346,8 +328,12 @@ def _report(host: HostState, scores: list[Score], settings: Settings) -> EntityR
             frozen=host.progress.refused > 0,
             channels=len(host.recent.channels) if host.recent is not None else 0,
             channels_judged=len(model.kept) if model is not None else 0,
+            settling=regimes.settling.reason if regimes.settling is not None else "",
+            regimes=len(regimes.former),
         ),
         interval_ms=host.interval_ms,
         open_episodes=(host.episode,) if host.episode is not None else (),
         skipped=skipped,
+        excused=excused,
+        changes=changes,
     )

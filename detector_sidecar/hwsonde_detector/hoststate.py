@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsonde_detector.decision.episodes import Persistence
+from hwsonde_detector.decision.heard import Heard
 from hwsonde_detector.decision.learning import Memory, Progress
 from hwsonde_detector.decision.model import model_arrays, restore_model
+from hwsonde_detector.decision.regime_state import restore_regimes, snapshot_regimes
+from hwsonde_detector.decision.thresholds import Threshold
 from hwsonde_detector.host import HostState
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.channels import ChannelState
-from hwsonde_detector.types import Channel, Contribution, Device, Entity, Episode, Subsystem
+from hwsonde_detector.types import Channel, Contribution, Device, Entity, Episode, Role, Subsystem
 
 
 def snapshot_host(host: HostState) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -34,6 +37,7 @@ def snapshot_host(host: HostState) -> tuple[dict[str, Any], dict[str, NDArray[An
         },
         "onset_ms": host.onset_ms,
         "told_peak": host.told_peak,
+        "threshold": asdict(host.threshold),
         "episode": episode_document(host.episode) if host.episode is not None else None,
         "model": None,
     }  # fmt: skip
@@ -41,6 +45,9 @@ def snapshot_host(host: HostState) -> tuple[dict[str, Any], dict[str, NDArray[An
         model, own = model_arrays(host.model)
         document["model"] = {**model, "channels": [_channel(channel) for channel in host.model.channels]}
         arrays |= {f"model.{key}": value for key, value in own.items()}
+    arrays |= {"heard.scores": host.heard.scores, "heard.learned": host.heard.learned}
+    document["regimes"], own = snapshot_regimes(host.regimes, _channel)
+    arrays |= {f"regimes.{key}": value for key, value in own.items()}
     return document, arrays
 
 
@@ -61,6 +68,9 @@ def restore_host(
     if (part := document["model"]) is not None and same_settings:
         own = {key.removeprefix("model."): value for key, value in arrays.items() if key.startswith("model.")}
         model = restore_model(part, own, tuple(_read_channel(channel) for channel in part["channels"]), settings)
+    own = {key.removeprefix("regimes."): value for key, value in arrays.items() if key.startswith("regimes.")}
+    regimes = restore_regimes(document["regimes"], own, settings, _read_channel, same_settings=same_settings)
+    heard = Heard(arrays["heard.scores"], arrays["heard.learned"]) if model is not None else Heard()
     progress = Progress(**document["progress"])
     if model is None:
         # Without a model the memory is learned again at the next row.
@@ -85,6 +95,9 @@ def restore_host(
         episode=read_episode(episode) if episode is not None else None,
         interval_ms=document["interval_ms"],
         last_row_ms=document["last_row_ms"],
+        regimes=regimes,
+        threshold=Threshold(**document["threshold"]),
+        heard=heard,
     )
 
 
@@ -93,7 +106,12 @@ def _channel(channel: Channel) -> dict[str, Any]:
 
 
 def _read_channel(part: Mapping[str, Any]) -> Channel:
-    known = {**part, "subsystem": Subsystem(part["subsystem"]), "device": _read_device(part["device"])}
+    known = {
+        **part,
+        "subsystem": Subsystem(part["subsystem"]),
+        "device": _read_device(part["device"]),
+        "role": Role(part["role"]),
+    }
     return Channel(**known)
 
 

@@ -85,6 +85,23 @@ class EpisodeSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RegimeSettings:
+    """How another way of working of a host is learned, recognised and remembered.
+
+    A change of workloads is learned from ``learn_rows`` rows, in which nothing that a workload explains opens an episode. A former regime is
+    in force again once it was quiet for ``confirm_rows`` rows; ``kept`` are remembered besides the one in force. An episode that lasts for ``rebase_rows`` rows,
+    steady by itself, is the new normal. ``long_rows`` rows of each regime are remembered for longer than the newest ones, up to ``forget_ms``.
+    """
+
+    learn_rows: int = 240
+    confirm_rows: int = 3
+    kept: int = 6
+    rebase_rows: int = 1800
+    long_rows: int = 480
+    forget_ms: int = 8 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All of them, and how series become entities.
 
@@ -97,3 +114,4 @@ class Settings:
     detectors: DetectorSettings = field(default_factory=DetectorSettings)
     episodes: EpisodeSettings = field(default_factory=EpisodeSettings)
     subsystems: tuple[Subsystem, ...] = ()
+    regimes: RegimeSettings = field(default_factory=RegimeSettings)

@@ -62,6 +62,8 @@ class Sample(NamedTuple):
 READ_REASONS = ("unreachable", "refused", "garbled", "partial", "error", "defect")
 SKIP_REASONS = ("not_full", "coverage")
 DROP_REASONS = ("reset", "impossible", "future")
+EXCUSES = ("start", "stop", "phase", "returning")
+REGIME_CHANGES = ("learned", "returned", "rebased")
 _SUBSYSTEMS = tuple(str(subsystem) for subsystem in Subsystem)
 
 
@@ -88,6 +90,18 @@ VALUES_DROPPED = _counter(
 EPISODES = _counter(
     "episodes", "Episodes that opened, by the subsystem that was named first.", "subsystem", _SUBSYSTEMS
 )
+WINDOWS_EXCUSED = _counter(
+    "windows_excused",
+    "Windows above 1 that opened no episode because workloads had begun, ended or changed phase, by reason.",
+    "reason",
+    EXCUSES,
+)
+REGIMES = _counter(
+    "regime_changes",
+    "Times that another model came into force: a new regime was learned, a former one returned, a lasting shift became the new normal.",
+    "change",
+    REGIME_CHANGES,
+)
 STATE_SAVES = _counter("state_saves", "Times that models and episodes were written to disk.")
 STATE_FAILURES = _counter("state_save_failures", "Times that models and episodes could not be written to disk.")
 RELOADS = _counter("reloads", "Times that the configuration was read again, by result.", "result", ("ok", "failed"))
@@ -98,6 +112,7 @@ STEP_SECONDS = Family("hwsonde_detector_step_duration_seconds", Kind.SUMMARY, "T
 
 COUNTED = (
     TICKS, LATE_TICKS, READS, READ_ERRORS, READ_SAMPLES, STEP_ERRORS, WINDOWS_SCORED, WINDOWS_SKIPPED, VALUES_DROPPED, EPISODES,
+    WINDOWS_EXCUSED, REGIMES,
     STATE_SAVES, STATE_FAILURES, RELOADS, READ_SECONDS, STEP_SECONDS,
 )  # fmt: skip
 

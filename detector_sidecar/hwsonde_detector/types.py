@@ -82,6 +82,14 @@ class SampleBatch:
         return SampleBatch((), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 
+class Role(StrEnum):
+    """What a channel tells beside how its part of the host is doing."""
+
+    SIGNAL = "signal"  # use, waiting, errors that a workload may cause
+    MARK = "mark"  # a workload is here while the value is above 0; never judged
+    FAULT = "fault"  # what no workload causes, whatever it does
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Device:
     """Class and stable identity of a part: ``Device("disk", "nvme0n1")``, ``Device("nic", "eth0")``."""
@@ -120,6 +128,8 @@ class Channel:
         Whether it is the rate of a counter: work done, time waited, errors. Less of it than usual is no cause.
     paced
         Whether its values are read at a pace of their own, and only shown at each scrape.
+    role
+        Whether it is judged at all, and whether a change of workloads explains it.
     """
 
     name: str
@@ -134,6 +144,7 @@ class Channel:
     address: str = ""
     flow: bool = False
     paced: bool = False
+    role: Role = Role.SIGNAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +297,8 @@ class Episode:
         The part whose channels carry the deviation; None where no single one does.
     uncertainty_ms
         The onset and each time in ``first_channels`` may lie this much earlier or later: one scrape interval.
+    because
+        Why it was closed without having become quiet: ``new normal``, ``workload started``; empty otherwise.
     """
 
     identity: str
@@ -300,6 +313,7 @@ class Episode:
     first_channels: tuple[tuple[str, int], ...] = ()
     device: Device | None = None
     uncertainty_ms: int = 0
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +331,7 @@ class Learning:
 
     ``rows`` accepted so far, of ``rows_needed`` for a calibrated score; ``fitted_ms`` is the time of the last row of the model in
     force (None before the first), ``frozen`` says that learning waits because the score is above 1.
+    ``settling`` says why a new regime is being learned meanwhile (start, stop, phase; empty: none is), ``regimes`` how many former ones are kept.
     """
 
     rows: int
@@ -325,6 +340,8 @@ class Learning:
     frozen: bool
     channels: int
     channels_judged: int
+    settling: str = ""
+    regimes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +349,8 @@ class EntityReport:
     """What one step says of one entity.
 
     ``named_by_instance`` says that the host's label is missing and the host part of ``instance`` serves for it.
+    ``excused`` counts windows above 1 that opened no episode because workloads had changed, by reason; ``changes`` how often another model came
+    into force, by what happened (learned, returned, rebased).
     """
 
     entity: Entity
@@ -341,6 +360,8 @@ class EntityReport:
     open_episodes: tuple[Episode, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
     named_by_instance: bool = False
+    excused: Mapping[str, int] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

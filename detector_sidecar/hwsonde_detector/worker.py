@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hwsonde_detector.host import HostState, observe
 from hwsonde_detector.hoststate import restore_host, snapshot_host
-from hwsonde_detector.settings import EpisodeSettings, Settings
+from hwsonde_detector.settings import EpisodeSettings, RegimeSettings, Settings
 from hwsonde_detector.signals.channels import ChannelState
 from hwsonde_detector.signals.entities import Split, entity_from_instance, plan_split
 from hwsonde_detector.signals.profiles import Profile
@@ -104,9 +104,10 @@ def last_row_ms(state: WorkerState) -> int | None:
 def fingerprints(plan: Plan) -> dict[str, str]:
     """Digest of what shapes rows (profiles) and of what shapes models (settings): a state made by others must not be trusted.
 
-    Rules of episodes shape neither, apart from the risk that scores are divided by.
+    Rules of episodes shape neither, apart from the risk that scores are divided by; nor do those of regimes.
     """
-    shaping = replace(plan.settings, episodes=EpisodeSettings(risk=plan.settings.episodes.risk))
+    episodes = EpisodeSettings(risk=plan.settings.episodes.risk)
+    shaping = replace(plan.settings, episodes=episodes, regimes=RegimeSettings())
     return {"profiles": _digest([asdict(profile) for profile in plan.profiles]), "settings": _digest(asdict(shaping))}
 
 

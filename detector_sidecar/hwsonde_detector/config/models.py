@@ -40,6 +40,7 @@ _WINDOW = s.WindowSettings()
 _LEARNING = s.LearningSettings()
 _DETECTORS = s.DetectorSettings()
 _EPISODES = s.EpisodeSettings()
+_REGIMES = s.RegimeSettings()
 
 
 class Section(BaseModel):
@@ -258,6 +259,33 @@ class Episodes(Section):
     )
 
 
+class Regimes(Section):
+    """Ways in which a host works: how another one is learned, recognised and remembered."""
+
+    learn_rows: Annotated[int, Whole(10, 1_000_000)] = Field(
+        default=_REGIMES.learn_rows,
+        description="Rows that a change of workloads is learned from; nothing that a workload explains opens an episode meanwhile.",
+    )
+    confirm_rows: Annotated[int, Whole(1, 1000)] = Field(
+        default=_REGIMES.confirm_rows,
+        description="A former regime is in force again when it knows this many rows that the present one does not.",
+    )
+    kept: Annotated[int, Whole(0, 100)] = Field(
+        default=_REGIMES.kept, description="Former regimes of a host that are remembered."
+    )
+    rebase_rows: Annotated[int, Whole(20, 1_000_000)] = Field(
+        default=_REGIMES.rebase_rows,
+        description="An episode of so many rows that are steady by themselves is the new normal; it ends, and is learned.",
+    )
+    long_rows: Annotated[int, Whole(120, 100_000)] = Field(
+        default=_REGIMES.long_rows,
+        description="Rows of each regime that are remembered for longer than `learning.memory_rows`, as unlike each other as can be had.",
+    )
+    forget_after: Annotated[int, Span(HOUR, 400 * 24 * HOUR)] = Field(
+        default=_REGIMES.forget_ms, description="How long those are remembered."
+    )
+
+
 class State(Section):
     """What is kept over a restart: models and episodes."""
 
@@ -354,6 +382,7 @@ class Config(Section):
     learning: LearningSection = Field(default=LearningSection(), description="")
     detectors: Detectors = Field(default=Detectors(), description="")
     episodes: Episodes = Field(default=Episodes(), description="")
+    regimes: Regimes = Field(default=Regimes(), description="")
     state: State = Field(default=State(), description="")
     archive: Archive = Field(default=Archive(), description="")
     web: Web = Field(default=Web(), description="")
@@ -370,6 +399,7 @@ class Config(Section):
     def settings(self) -> s.Settings:
         """Give the knobs of the pure rooms."""
         episodes = self.episodes.model_dump()
+        regimes = self.regimes.model_dump()
         return s.Settings(
             entity_labels=self.entity_labels,
             window=s.WindowSettings(**self.window.model_dump()),
@@ -377,4 +407,5 @@ class Config(Section):
             detectors=s.DetectorSettings(**self.detectors.model_dump()),
             episodes=s.EpisodeSettings(gone_after_ms=episodes.pop("gone_after"), **episodes),
             subsystems=tuple(Subsystem(name) for name in self.subsystems),
+            regimes=s.RegimeSettings(forget_ms=regimes.pop("forget_after"), **regimes),
         )

@@ -40,9 +40,17 @@ class Threshold:
         fixed = -float(np.log10(rules.risk))
         return fixed if rules.budget == 0 or self.value is None else self.value
 
-    def begin(self, healthy: Floats, interval_ms: int, rules: EpisodeSettings) -> None:
-        """Take the first level from fused surprises (n) of healthy rows, oldest first, that were judged before they were learned."""
-        self.start = self.value = starting_level(healthy, interval_ms, rules.budget)
+    def learn(self, healthy: Floats, interval_ms: int, rules: EpisodeSettings) -> None:
+        """Take the start from fused surprises (n) of healthy rows, oldest first, that were judged before they were learned.
+
+        The more of them there are the more they tell; how far the level had moved from its start before is kept.
+        """
+        if rules.budget == 0:
+            return
+        start = starting_level(healthy, interval_ms, rules.budget)
+        moved = 0.0 if self.start is None or self.value is None else self.value - self.start
+        self.start = self.value = start
+        self._move(moved)
 
     def episode_closed(self) -> None:
         """Rise a little: another one as high would have paged again."""

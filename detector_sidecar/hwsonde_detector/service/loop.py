@@ -248,6 +248,10 @@ class Loop:
             for reason, count in report.skipped.items():
                 family = telemetry.VALUES_DROPPED if reason in telemetry.DROP_REASONS else telemetry.WINDOWS_SKIPPED
                 self.counters.add(family, count, reason)
+            for reason, count in report.excused.items():
+                self.counters.add(telemetry.WINDOWS_EXCUSED, count, reason)
+            for change, count in report.changes.items():
+                self.counters.add(telemetry.REGIMES, count, change)
         for event in outputs.events:
             if event.phase == "opened":
                 self.counters.add(telemetry.EPISODES, 1, str(event.episode.subsystem))

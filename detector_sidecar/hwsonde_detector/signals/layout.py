@@ -178,6 +178,7 @@ def _channel(rule: Rule, values: tuple[str, ...], sites: Mapping[Device, str]) -
         address=sites.get(device, "") if device is not None else "",
         flow=rule.formula is Formula.PLAIN and rule.parts[0].reading is Reading.RATE,
         paced=rule.clock is not None,
+        role=rule.role,
     )
 
 

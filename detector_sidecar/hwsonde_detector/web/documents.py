@@ -149,6 +149,8 @@ def _host_row(known: PublishedHost, held: Sequence[Score], track: Track, now_ms:
         "rows_needed": needed,
         "ready_in_s": _ready_in(learning.rows, needed, known.interval_ms),
         "frozen": learning.frozen,
+        "settling": learning.settling,
+        "regimes": learning.regimes,
         "model_ms": learning.fitted_ms,
         "channels": learning.channels,
         "channels_judged": learning.channels_judged,
@@ -200,6 +202,7 @@ def episode(one: Episode) -> dict[str, Any]:
         "first_channels": [{"name": name, "at_ms": at_ms} for name, at_ms in one.first_channels],
         "device": None if one.device is None else _device(one.device),
         "uncertainty_ms": one.uncertainty_ms,
+        "because": one.because,
     }
 
 

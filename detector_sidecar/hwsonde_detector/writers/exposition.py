@@ -13,6 +13,7 @@ from hwsonde_detector.writers.text import render
 
 TOP_CHANNELS = 10
 TOP_DEVICES = 10
+SETTLING_REASONS = ("start", "stop", "phase")
 
 
 def _gauge(name: str, text: str, *labels: str) -> Family:
@@ -74,6 +75,12 @@ WINDOW_END = _gauge(
 LEARNING_ROWS = _gauge("hwsonde_anomaly_learning_rows", "Rows learned so far.")
 LEARNING_NEEDED = _gauge("hwsonde_anomaly_learning_rows_needed", "Rows needed before scores count.")
 LEARNING_FROZEN = _gauge("hwsonde_anomaly_learning_frozen", "1 while nothing is learned because the score is above 1.")
+SETTLING = _gauge(
+    "hwsonde_anomaly_settling",
+    "1 while a change of workloads is being learned, by reason; only what no workload explains opens an episode meanwhile.",
+    "reason",
+)
+REGIMES = _gauge("hwsonde_anomaly_regimes", "Former regimes of the host that are remembered besides the one in force.")
 INCIDENT = _gauge("hwsonde_incident_active", "1 for each open episode.", "subsystem", "scope")
 SHADOW_INCIDENT = _gauge(
     "hwsonde_shadow_incident_active",
@@ -100,7 +107,7 @@ RELOAD_TIME = _gauge(
 
 FAMILIES: tuple[Family, ...] = (
     SCORE, SUBSYSTEM_SCORE, DEVICE_SCORE, CHANNEL_SHARE, CHANNEL_VALUE, CHANNEL_INFO, EXPECTED_LOWER, EXPECTED_UPPER, CALIBRATED, THRESHOLD, COVERAGE,
-    ANOMALOUS, WINDOW_END, LEARNING_ROWS, LEARNING_NEEDED, LEARNING_FROZEN, INCIDENT, SHADOW_INCIDENT, BUILD, START, LAG, SOURCE_UP, ENTITIES, CHANNELS,
+    ANOMALOUS, WINDOW_END, LEARNING_ROWS, LEARNING_NEEDED, LEARNING_FROZEN, SETTLING, REGIMES, INCIDENT, SHADOW_INCIDENT, BUILD, START, LAG, SOURCE_UP, ENTITIES, CHANNELS,
     CHANNELS_JUDGED, MODEL_AGE, RELOAD_OK, RELOAD_TIME, *COUNTED,
 )  # fmt: skip
 
@@ -148,6 +155,9 @@ def _host_samples(host: PublishedHost, now_ms: int) -> Iterator[Sample]:
     yield Sample(LEARNING_ROWS, entity, learning.rows)
     yield Sample(LEARNING_NEEDED, entity, learning.rows_needed)
     yield Sample(LEARNING_FROZEN, entity, float(learning.frozen))
+    for reason in SETTLING_REASONS:
+        yield Sample(SETTLING, (*entity, ("reason", reason)), float(learning.settling == reason))
+    yield Sample(REGIMES, entity, learning.regimes)
     yield Sample(CHANNELS, entity, learning.channels)
     yield Sample(CHANNELS_JUDGED, entity, learning.channels_judged)
     if learning.fitted_ms is not None:

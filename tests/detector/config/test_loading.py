@@ -48,9 +48,11 @@ def test_sections_map_one_to_one_onto_the_settings():
         ("learning", s.LearningSettings),
         ("detectors", s.DetectorSettings),
         ("episodes", s.EpisodeSettings),
+        ("regimes", s.RegimeSettings),
     ):
         ours = set(type(getattr(config, section)).model_fields)
-        theirs = {field.name.replace("gone_after_ms", "gone_after") for field in dataclasses.fields(settings)}
+        renamed = {"gone_after_ms": "gone_after", "forget_ms": "forget_after"}
+        theirs = {renamed.get(field.name, field.name) for field in dataclasses.fields(settings)}
         assert ours == theirs
     text = b"""
 entity_labels: [node]
@@ -59,6 +61,7 @@ window: {rows: 4, step: 2, features: [mean]}
 learning: {first_rows: 20, calibrated_rows: 30, memory_rows: 40, refit_growth: 0.1, refit_rows: 5, frozen_rows: 6}
 detectors: {members: [zscore], fusion: mean, agreement: 1, calibration: live, residual: false, correlation: 0.5, keep_constant: false, variance_kept: 0.9, knee: 6, trees: 7, tree_rows: 8, seed: 9}
 episodes: {budget: 20, risk: 1e-4, raise_at: 2, clear_at: 0.5, raise_windows: 1, raise_of: 2, clear_windows: 3, settle_rows: 4, gone_after: 90s}
+regimes: {learn_rows: 30, confirm_rows: 2, kept: 1, rebase_rows: 40, long_rows: 130, forget_after: 2h}
 """
     found = parse_config(text, "f.yaml").settings()
     assert found == s.Settings(
@@ -68,6 +71,7 @@ episodes: {budget: 20, risk: 1e-4, raise_at: 2, clear_at: 0.5, raise_windows: 1,
         s.DetectorSettings(("zscore",), "mean", 1, "live", 0.5, False, 0.9, False, 6.0, 7, 8, 9),
         s.EpisodeSettings(20.0, 1e-4, 2.0, 0.5, 1, 2, 3, 4, 90_000),
         found.subsystems,
+        s.RegimeSettings(30, 2, 1, 40, 130, 7_200_000),
     )
     assert found.subsystems == ("cpu", "memory")
 

@@ -20,7 +20,7 @@ def healthy(days: float, interval_ms: int = MINUTE, seed: int = 0) -> np.ndarray
 def test_without_a_budget_the_risk_alone_counts() -> None:
     threshold = Threshold()
     rules = EpisodeSettings(budget=0.0, risk=1e-3)
-    threshold.begin(healthy(5), MINUTE, RULES)
+    threshold.learn(healthy(5), MINUTE, RULES)
     assert threshold.level(rules) == pytest.approx(3.0)
 
 
@@ -60,7 +60,7 @@ def test_a_level_is_always_a_number_within_bounds(values: list[float], interval:
 
 def test_an_episode_raises_and_quiet_time_lowers_within_bounds() -> None:
     threshold = Threshold()
-    threshold.begin(healthy(10), MINUTE, RULES)
+    threshold.learn(healthy(10), MINUTE, RULES)
     start = threshold.level(RULES)
     threshold.episode_closed()
     assert threshold.level(RULES) == pytest.approx(start + 0.2)

@@ -20,7 +20,7 @@ from hwsonde_detector.signals.profiles.schema import (
     SquaresEntry,
     TermEntry,
 )
-from hwsonde_detector.types import Subsystem
+from hwsonde_detector.types import Role, Subsystem
 
 ENTRY = "{name: a_total, kind: counter, subsystem: cpu, scale: {floor: 1}}"
 
@@ -182,7 +182,7 @@ def test_limited_to_some_subsystems():
 @pytest.mark.parametrize(
     ("text", "line", "expected"),
     [
-        ("", 1, "must hold a mapping; allowed: prefix, restart, clock, metrics, ratios, places"),
+        ("", 1, "must hold a mapping; allowed: prefix, restart, clock, marks, faults, metrics, ratios, places"),
         ("- 1", 1, "must hold a mapping"),
         ("metrics: [", 1, "not YAML"),
         ("a: 1\n  b: 2", 2, "not YAML"),
@@ -195,7 +195,7 @@ def test_limited_to_some_subsystems():
         (
             f"metrcs:\n- {ENTRY}",
             1,
-            "metrcs: unknown key (did you mean metrics?); allowed: prefix, restart, clock, metrics, ratios, places",
+            "metrcs: unknown key (did you mean metrics?); allowed: prefix, restart, clock, marks, faults, metrics, ratios, places",
         ),
         (f"metrics:\n- {ENTRY[:-2]}, log: true}}}}", 2, "scale.log: unknown key; allowed: floor, logarithmic"),
         (
@@ -241,6 +241,11 @@ def test_limited_to_some_subsystems():
             "ratios[0].numerator.metrc: unknown key (did you mean metric?)",
         ),
         ("a: &a [*a]\nb: {<<: *b}", 2, "not YAML"),
+        (f"metrics:\n- {ENTRY}\nmarks: [a, b]", 3, "marks[1]: no entry gives this channel: 'b'"),
+        (f"faults:\n  cpu: [b]\nmetrics:\n- {ENTRY}", 2, "faults.cpu[0]: no entry of subsystem cpu and weight 1 gives this channel: 'b'"),
+        (f"faults: {{gpu: [a]}}\nmetrics:\n- {ENTRY}", 1, "faults.gpu[0]: no entry of subsystem gpu"),
+        (f"faults: {{cpu: [a]}}\nmetrics:\n- {ENTRY[:-1]}, weight: 0.3}}", 1, "weight 1 gives this channel"),
+        (f"faults: {{disk: [a]}}\nmetrics:\n- {ENTRY}", 1, "faults.disk"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(text, line, expected):
@@ -252,6 +257,22 @@ def test_all_problems_are_said_in_order():
     lines = problem(f"ratios: 3\nmetrics:\n- {{name: b}}\n- {ENTRY.replace('cpu', 'x')}")
     assert len(lines) == 5
     assert [int(one.split(":")[1]) for one in lines] == sorted(int(one.split(":")[1]) for one in lines)
+
+
+def test_marks_and_faults_give_roles():
+    text = f"""
+marks: [jobs]
+faults: {{cpu: [a]}}
+metrics:
+- {ENTRY}
+- {ENTRY[:-1]}, by: [mode], weight: 0.3}}
+- {ENTRY.replace("subsystem: cpu", "subsystem: memory")}
+- {{name: jobs, kind: gauge, subsystem: workload, by: [job], scale: {{floor: 1}}}}
+"""
+    profile = parse_profile(text, "p.yaml")
+    assert [rule.role for rule in profile.rules] == [Role.FAULT, Role.SIGNAL, Role.SIGNAL, Role.MARK]
+    # Who looks at some subsystems only wants to know of workloads all the same.
+    assert [rule.name for rule in profile.limited_to([Subsystem.MEMORY]).rules] == ["a", "jobs"]
 
 
 def test_deep_or_huge_files_end_in_one_line():

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from hwsonde_detector.errors import ConfigError
 from hwsonde_detector.signals.profiles.rules import Aggregate, Clock, Formula, Part, Place, Profile, Reading, Rule
+from hwsonde_detector.signals.profiles.roles import unknown_roles, with_roles
 from hwsonde_detector.signals.profiles.schema import (
     MetricEntry,
     ProfileFile,
@@ -64,12 +65,16 @@ def parse_profile(text: str, name: str) -> Profile:
     except ValidationError as error:
         found = sorted(_problem(problem, node) for problem in error.errors(include_url=False))
         raise ConfigError("\n".join(f"{name}:{line}: {text}" for line, text in found)) from error
+    rules = tuple(_rules(file))
     problems = [f"{name}:{line}: {text}" for line, text in _without_clock(file, node)]
+    for location, text in unknown_roles(file, rules):
+        line, path = _place(node, location)
+        problems.append(f"{name}:{line}: {path}: {text}")
     if problems:
         raise ConfigError("\n".join(problems))
     short = re.sub(r"\.ya?ml\Z", "", name.rsplit("/", 1)[-1])
     places = tuple(Place(one.metric, one.kind, one.label, one.place) for one in file.places)
-    return Profile(short, tuple(_rules(file)), file.restart, places)
+    return Profile(short, with_roles(file, rules), file.restart, places)
 
 
 def _loaded(text: str, name: str) -> tuple[yaml.Node | None, Any]:

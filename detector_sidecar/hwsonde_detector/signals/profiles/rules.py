@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
-from hwsonde_detector.types import Subsystem
+from hwsonde_detector.types import Role, Subsystem
 
 
 class Reading(IntEnum):
@@ -113,6 +113,7 @@ class Rule:
     reference: float = 0.0
     clock: Clock | None = None
     title: str = ""
+    role: Role = Role.SIGNAL
 
     def title_of(self, labels: Mapping[str, str]) -> str:
         """Give the title of the channel with these labels; what has no value leaves nothing."""
@@ -162,7 +163,8 @@ class Profile:
         return tuple(sorted(names))
 
     def limited_to(self, subsystems: Collection[Subsystem]) -> Profile:
-        """The same profile with the rules of some subsystems only; all of them if none is named."""
+        """The same profile with the rules of some subsystems only, and the marks; all of them if none is named."""
         if not subsystems:
             return self
-        return replace(self, rules=tuple(rule for rule in self.rules if rule.subsystem in subsystems))
+        kept = (rule for rule in self.rules if rule.subsystem in subsystems or rule.role is Role.MARK)
+        return replace(self, rules=tuple(kept))

@@ -153,12 +153,15 @@ class ProfileFile(_Model):
     """A whole file.
 
     ``prefix`` is left out of channel names; ``restart`` names a series that changes only when the exporter restarts; ``clock`` one
-    with a label ``collector`` that tells when that collector's values were read, in Unix seconds. ``places`` tell where devices sit.
+    with a label ``collector`` that tells when that collector's values were read, in Unix seconds. ``marks`` and ``faults`` are names of channels
+    (without labels): those that tell which workloads are here, and by subsystem those that no workload explains. ``places`` tell where devices sit.
     """
 
     prefix: str = ""
     restart: MetricName | None = None
     clock: MetricName | None = None
+    marks: tuple[str, ...] = ()
+    faults: dict[Subsystem, tuple[str, ...]] = {}
     metrics: tuple[MetricEntry, ...] = ()
     ratios: tuple[RatioEntry, ...] = ()
     places: tuple[PlaceEntry, ...] = ()

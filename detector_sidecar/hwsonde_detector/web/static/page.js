@@ -147,7 +147,7 @@ function facts(host) {
     ["coverage", percent(host.coverage)],
     ["channels outside of their band", percent(host.anomalous_channels)],
     ["scrape interval", host.interval_ms ? duration(host.interval_ms) : "not known"],
-    ["model", host.model_ms ? `fitted ${ago(host.now_ms - host.model_ms)}${host.frozen ? ", learning waits" : ""}` : "none yet"],
+    ["model", host.model_ms ? `fitted ${ago(host.now_ms - host.model_ms)}${host.frozen ? ", learning waits" : ""}${host.settling ? `, another regime is being learned (${host.settling})` : ""}` : "none yet"],
     ["newest window", host.end_ms ? ago(host.now_ms - host.end_ms) : "none yet"],
   ];
   byId("facts").replaceChildren(...list.map(([term, value]) => make("div", {}, make("dt", { textContent: term }), make("dd", { textContent: value }))));

@@ -1,0 +1,166 @@
+"""What a regime looked like longer ago than its newest rows tell: a few blocks of neighbouring rows, as unlike each other as can be had.
+
+The newest rows (`hwsonde_detector.decision.learning.Memory`) are an hour at one row a second; a job that runs once a day is then forgotten 23 times a
+day. Accepted rows are therefore also cut into blocks; a block that is kept takes part in the next fits for days. When there are too many, of
+the two blocks that are most alike the older one goes: what happens all the time is thinned, what happens once a day stays.
+
+Blocks and not single rows, because a window needs neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsonde_detector.decision.learning import Floats32, Memory, align
+from hwsonde_detector.decision.scaling import Scale
+from hwsonde_detector.signals.windows import full_windows
+from hwsonde_detector.types import Channel, Floats, Times
+
+BLOCK_ROWS = 12
+# Blocks are compared by their means in spreads; beyond so many it does not matter how far they are apart.
+_FAR = 8.0
+# Fits judge their rows in four folds of neighbours; each fold gets its share of the old blocks, or the tails would be those of a model that had not seen them.
+_PARTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The scale that blocks are compared on: that of the model in force, with its channels."""
+
+    scale: Scale
+    channels: tuple[Channel, ...]
+
+    def means(self, values: Floats32, channels: tuple[Channel, ...]) -> Floats:
+        """Mean (blocks, c) in spreads, of blocks (blocks, rows, channels); 0 where a block knows nothing of a channel."""
+        blocks, rows, count = values.shape
+        flat = align(values.reshape(blocks * rows, count), channels, self.channels).astype(np.float64)
+        moved = self.scale.standardise(flat, self.channels).reshape(blocks, rows, len(self.channels))
+        known = np.isfinite(moved)
+        total = np.where(known, moved, 0.0).sum(axis=1)
+        return np.clip(total / np.maximum(known.sum(axis=1), 1), -_FAR, _FAR)
+
+
+def block_rows(width: int) -> int:
+    """Rows of a block for windows of ``width`` rows: enough for several windows."""
+    return max(BLOCK_ROWS, 3 * width)
+
+
+@dataclass(slots=True, eq=False)
+class Ages:
+    """Blocks of one regime, in order of time.
+
+    Attributes
+    ----------
+    channels
+        c channels.
+    times, values
+        int64 (blocks, rows) and float32 (blocks, rows, c).
+    seen
+        Accepted rows that were offered already.
+    """
+
+    channels: tuple[Channel, ...] = ()
+    times: Times = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    values: Floats32 = field(default_factory=lambda: np.zeros((0, 0, 0), np.float32))
+    seen: int = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows are kept."""
+        return int(self.times.size)
+
+    def offer(self, memory: Memory, accepted: int, interval_ms: int, axis: Axis, limits: tuple[int, int, int]) -> None:
+        """Take what was accepted since the last call and fills a block.
+
+        Parameters
+        ----------
+        memory
+            The newest accepted rows.
+        accepted
+            Rows accepted in all; the newest of them ends ``memory``.
+        interval_ms
+            The scrape interval.
+        axis
+            What blocks are compared on.
+        limits
+            Rows of a window, rows to keep at most, and milliseconds after which a block is forgotten.
+        """
+        width, most, forget_ms = limits
+        size = block_rows(width)
+        if self.times.size and self.times.shape[1] != size:
+            # Windows became wider or narrower: blocks of another length do not fit beside the new ones.
+            self.times, self.values = np.zeros((0, size), np.int64), np.zeros((0, size, 0), np.float32)
+        first = accepted - len(memory.times)
+        # Rows that have left the memory already cannot be taken any more.
+        self.seen += -(-max(first - self.seen, 0) // size) * size
+        while self.seen + size <= accepted:
+            begin = self.seen - first
+            self.seen += size
+            times = memory.times[begin : begin + size]
+            if full_windows(times, interval_ms, width).any():
+                self._add(times, memory.values[begin : begin + size], memory.channels)
+                self._forget(int(times[-1]) - forget_ms)
+                if len(self.times) > max(most // size, 2):
+                    self._drop(_redundant(axis.means(self.values, self.channels)))
+
+    def before(self, first_ms: int | None, channels: tuple[Channel, ...]) -> tuple[Times, Floats32]:
+        """Blocks that ended before a time (None: all), as times (blocks, rows) and values (blocks, rows, channels)."""
+        count = len(self.times) if first_ms is None else int(sum(block[-1] < first_ms for block in self.times))
+        times, values = self.times[:count], self.values[:count]
+        flat = align(values.reshape(times.size, len(self.channels)), self.channels, channels)
+        return times, flat.reshape(*times.shape, len(channels))
+
+    def _add(self, times: Times, values: Floats32, channels: tuple[Channel, ...]) -> None:
+        if not len(self.times):
+            self.channels, self.times, self.values = channels, times[None].copy(), values[None].copy()
+            return
+        if channels != self.channels:
+            # The newest rows say which channels there are.
+            _, self.values = self.before(None, channels)
+            self.channels = channels
+        self.times = np.concatenate([self.times, times[None]])
+        self.values = np.concatenate([self.values, values[None]])
+
+    def _forget(self, before_ms: int) -> None:
+        kept = self.times[:, -1] >= before_ms
+        if not kept.all():
+            self.times, self.values = self.times[kept], self.values[kept]
+
+    def _drop(self, index: int) -> None:
+        self.times, self.values = np.delete(self.times, index, axis=0), np.delete(self.values, index, axis=0)
+
+
+def _redundant(means: Floats) -> int:
+    """Index of the older one of the two blocks whose means (blocks, c) are nearest."""
+    square = np.square(means).sum(axis=1)
+    distance = square[:, None] + square[None, :] - 2.0 * (means @ means.T)
+    older, newer = np.triu_indices(len(means), 1)
+    return int(older[np.argmin(distance[older, newer])])
+
+
+def training_rows(memory: Memory, ages: Ages) -> tuple[tuple[Channel, ...], Times, Floats]:
+    """Rows for a fit: the newest ones, with the older blocks dealt out among them.
+
+    Returns
+    -------
+    tuple
+        c channels, int64 (rows) times, float64 (rows, c) values. Times ascend but at the seams, over which no window goes; the last row is the
+        newest one.
+    """
+    if not len(memory.times):
+        kept = ages.values.reshape(ages.rows, len(ages.channels))
+        return ages.channels, ages.times.ravel(), kept.astype(np.float64)
+    old_times, old_values = ages.before(int(memory.times[0]), memory.channels)
+    if not len(old_times):
+        return memory.channels, memory.times, memory.values.astype(np.float64)
+    bounds = np.linspace(0, len(memory.times), _PARTS + 1).round().astype(np.intp)
+    times: list[Times] = []
+    values: list[NDArray[np.float32]] = []
+    for part in range(_PARTS):
+        times += [old_times[part::_PARTS].ravel(), memory.times[bounds[part] : bounds[part + 1]]]
+        old = old_values[part::_PARTS]
+        values += [old.reshape(old.shape[0] * old.shape[1], old.shape[2]), memory.values[bounds[part] : bounds[part + 1]]]
+    return memory.channels, np.concatenate(times), np.concatenate(values).astype(np.float64)

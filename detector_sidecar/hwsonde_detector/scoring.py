@@ -1,0 +1,91 @@
+"""From the judgement of rows to the scores that are told. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hwsonde_detector.decision.learning import align
+from hwsonde_detector.decision.model import EntityModel, Judgement, judge, rows_before
+from hwsonde_detector.explain.attribution import by_device, by_subsystem, evidence, top_channels
+from hwsonde_detector.explain.directions import rows_needed
+from hwsonde_detector.explain.episodes import TOP_CHANNELS
+from hwsonde_detector.settings import Settings
+from hwsonde_detector.types import Entity, Floats, Frame, Score, Times
+
+# The newest row counts as deviating when half of the loudest channels are still outside of their bands.
+_LOUDEST = 5
+_TOP_DEVICES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Judgement of the newest ``new`` rows.
+
+    ``times`` and ``values`` are of all rows, older ones too, in the model's order of channels, ``frame`` has all channels; ``window`` gives the judged
+    window that ends in a row.
+    """
+
+    model: EntityModel
+    new: int
+    frame: Frame
+    times: Times
+    values: Floats
+    judgement: Judgement
+    strengths: Floats
+    window: Mapping[int, int]
+
+    def decades(self, row: int) -> float:
+        """Fused surprise of the window that ends in a row; NaN where it was not judged."""
+        window = self.window.get(row)
+        return float("nan") if window is None else float(self.judgement.fused[window])
+
+
+def judge_rows(model: EntityModel, rows: Frame, new: int, interval_ms: int, settings: Settings) -> Judged:
+    """Judge the windows that end in the newest ``new`` rows."""
+    before = len(rows.times) - new
+    needed = settings.window.rows - 1
+    past = min(rows_before(settings), max(before - needed, 0))
+    first = max(before - needed - past, 0)
+    values = align(rows.values, rows.channels, model.channels)
+    judgement = judge(model, values[first:], rows.times[first:], interval_ms, settings, past)
+    window = {int(end) + first: index for index, end in enumerate(judgement.windows)}
+    strengths = evidence(judgement.surprises, model.channels, judgement.deviations)
+    return Judged(model, new, rows, rows.times, values, judgement, strengths, window)
+
+
+def lasting(judged: Judged, window: int) -> bool:
+    """Whether the newest row itself still deviates, and not only a row before it in the same window."""
+    strength, outside = judged.strengths[window], judged.judgement.outside[window]
+    loudest = [index for index in np.argsort(-strength, kind="stable")[:_LOUDEST] if strength[index] > 0]
+    return bool(loudest) and 2 * int(outside[loudest].sum()) >= len(loudest)
+
+
+def score_of(entity: Entity, judged: Judged, row: int, level: float, settings: Settings, *, calibrated: bool) -> Score:
+    """Score of the judged window that ends in a row; ``level`` is the threshold in decades of surprise, which is 1."""
+    window, model, judgement, width = judged.window[row], judged.model, judged.judgement, settings.window.rows
+    strength = judged.strengths[window]
+    newest = judged.values[max(row + 1 - rows_needed(width), 0) : row + 1]
+    fused = float(judgement.fused[window]) / level
+    parts = strength
+    if strength.sum() <= 0:
+        # Nothing lies beyond the usual: the small parts of a small score.
+        parts = judgement.surprises[window] * np.array([channel.weight for channel in model.channels])
+    shares = by_subsystem(parts, model.channels)
+    members = zip(model.detectors, judgement.members[window].tolist(), strict=True)
+    known = int(np.isfinite(judgement.deviations[window]).sum())
+    return Score(
+        entity=entity,
+        end_ms=int(judged.times[row]),
+        fused=fused,
+        members={name: value / level for name, value in members},
+        subsystems={subsystem: fused * share for subsystem, share in shares.items()},
+        top=top_channels(strength, judgement.deviations[window], newest, model, TOP_CHANNELS, width),
+        calibrated=calibrated,
+        threshold=level,
+        coverage=float(judgement.coverage[window]),
+        anomalous_channels=float(judgement.outside[window].sum() / max(known, 1)),
+        devices=tuple(by_device(strength, model.channels).items())[:_TOP_DEVICES],
+    )
