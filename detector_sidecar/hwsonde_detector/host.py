@@ -16,7 +16,7 @@ from hwsonde_detector.decision.model import EntityModel, fit_model
 from hwsonde_detector.decision.regime import Regimes
 from hwsonde_detector.decision.regimes import act, due, feel, remember, take_row, turn
 from hwsonde_detector.decision.rows import joined, newest, part
-from hwsonde_detector.decision.thresholds import Threshold
+from hwsonde_detector.decision.thresholds import Threshold, Watch
 from hwsonde_detector.explain.episodes import Newest, opened
 from hwsonde_detector.scoring import Judged, judge_rows, lasting, score_of
 from hwsonde_detector.settings import Settings
@@ -78,6 +78,7 @@ class HostState:
     regimes: Regimes = field(default_factory=Regimes)
     threshold: Threshold = field(default_factory=Threshold)
     heard: Heard = field(default_factory=Heard)
+    watch: Watch = field(default_factory=Watch)
 
 
 def observe(
@@ -200,6 +201,7 @@ def _decide(
             else:
                 score = score_of(host.entity, judged, row, level, settings, calibrated=calibrated)
                 scores.append(score)
+                host.watch.watched_ms += interval_ms * settings.window.step if calibrated else 0
                 told_by = judged.judgement.surprises[window], judged.strengths[window]
                 rows = part(judged.frame, 0, row + 1)
                 score, strength = feel(host, model, score, told_by, rows, interval_ms, settings)
@@ -241,6 +243,7 @@ def _episode(
             judged.values[: row + 1], judged.times[: row + 1], host.interval_ms or 0, settings.window.rows
         )
         host.told_peak = score.fused
+        host.watch.pages += 1
         host.episode = opened(
             host.entity, judged.model, host.strengths, recent, host.onset_ms or score.end_ms, score.fused
         )
@@ -330,6 +333,8 @@ def _report(host: HostState, scores: list[Score], settings: Settings) -> EntityR
             channels_judged=len(model.kept) if model is not None else 0,
             settling=regimes.settling.reason if regimes.settling is not None else "",
             regimes=len(regimes.former),
+            pages=host.watch.pages,
+            watched_ms=host.watch.watched_ms,
         ),
         interval_ms=host.interval_ms,
         open_episodes=(host.episode,) if host.episode is not None else (),

@@ -15,7 +15,7 @@ from hwsonde_detector.decision.heard import Heard
 from hwsonde_detector.decision.learning import Memory, Progress
 from hwsonde_detector.decision.model import model_arrays, restore_model
 from hwsonde_detector.decision.regime_state import restore_regimes, snapshot_regimes
-from hwsonde_detector.decision.thresholds import Threshold
+from hwsonde_detector.decision.thresholds import Threshold, Watch
 from hwsonde_detector.host import HostState
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.channels import ChannelState
@@ -38,6 +38,7 @@ def snapshot_host(host: HostState) -> tuple[dict[str, Any], dict[str, NDArray[An
         "onset_ms": host.onset_ms,
         "told_peak": host.told_peak,
         "threshold": asdict(host.threshold),
+        "watch": asdict(host.watch),
         "episode": episode_document(host.episode) if host.episode is not None else None,
         "model": None,
     }  # fmt: skip
@@ -98,6 +99,7 @@ def restore_host(
         regimes=regimes,
         threshold=Threshold(**document["threshold"]),
         heard=heard,
+        watch=Watch(**document["watch"]),
     )
 
 

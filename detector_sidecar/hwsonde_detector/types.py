@@ -332,6 +332,7 @@ class Learning:
     ``rows`` accepted so far, of ``rows_needed`` for a calibrated score; ``fitted_ms`` is the time of the last row of the model in
     force (None before the first), ``frozen`` says that learning waits because the score is above 1.
     ``settling`` says why a new regime is being learned meanwhile (start, stop, phase; empty: none is), ``regimes`` how many former ones are kept.
+    ``pages`` episodes opened in the ``watched_ms`` milliseconds in which scores counted.
     """
 
     rows: int
@@ -342,6 +343,8 @@ class Learning:
     channels_judged: int
     settling: str = ""
     regimes: int = 0
+    pages: int = 0
+    watched_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,14 @@ _RANGE = (-1.0, 2.0)
 
 
 @dataclass(slots=True)
+class Watch:
+    """How long a host was judged by scores that count, and how many episodes opened in that time: the realised rate."""
+
+    watched_ms: int = 0
+    pages: int = 0
+
+
+@dataclass(slots=True)
 class Threshold:
     """A host's level in decades of surprise: where it started, and where it is; None before anything was learned."""
 

@@ -11,6 +11,7 @@ from hwsonde_detector.telemetry import COUNTED, Family, Kind, Sample
 from hwsonde_detector.types import Channel, Contribution, Device, Labels, Score
 from hwsonde_detector.writers.text import render
 
+_DAY_MS = 86_400_000
 TOP_CHANNELS = 10
 TOP_DEVICES = 10
 SETTLING_REASONS = ("start", "stop", "phase")
@@ -97,6 +98,14 @@ ENTITIES = _gauge("hwsonde_detector_entities", "Hosts that are known at present.
 CHANNELS = _gauge("hwsonde_detector_channels", "Channels known of a host.")
 CHANNELS_JUDGED = _gauge("hwsonde_detector_channels_judged", "Channels that the model in force looks at.")
 MODEL_AGE = _gauge("hwsonde_detector_model_age_seconds", "Age of the newest row in the model in force.")
+WATCHED = _gauge(
+    "hwsonde_detector_watched_node_days",
+    "Time in which the scores of the present hosts counted, summed over them, in days; it outlasts restarts.",
+)
+PAGE_RATE = _gauge(
+    "hwsonde_detector_pages_per_100_node_days",
+    "Episodes that opened on the present hosts in 100 days of watched time: what the budget became.",
+)
 RELOAD_OK = _gauge(
     "hwsonde_detector_config_last_reload_successful", "1 if the last reading of the configuration succeeded."
 )
@@ -108,7 +117,7 @@ RELOAD_TIME = _gauge(
 FAMILIES: tuple[Family, ...] = (
     SCORE, SUBSYSTEM_SCORE, DEVICE_SCORE, CHANNEL_SHARE, CHANNEL_VALUE, CHANNEL_INFO, EXPECTED_LOWER, EXPECTED_UPPER, CALIBRATED, THRESHOLD, COVERAGE,
     ANOMALOUS, WINDOW_END, LEARNING_ROWS, LEARNING_NEEDED, LEARNING_FROZEN, SETTLING, REGIMES, INCIDENT, SHADOW_INCIDENT, BUILD, START, LAG, SOURCE_UP, ENTITIES, CHANNELS,
-    CHANNELS_JUDGED, MODEL_AGE, RELOAD_OK, RELOAD_TIME, *COUNTED,
+    CHANNELS_JUDGED, MODEL_AGE, WATCHED, PAGE_RATE, RELOAD_OK, RELOAD_TIME, *COUNTED,
 )  # fmt: skip
 
 
@@ -143,6 +152,10 @@ def samples(published: Published, monotonic: float, now_ms: int) -> Iterator[Sam
     yield Sample(START, (), published.started_ms / 1000)
     yield Sample(SOURCE_UP, (), float(published.source.answered and not published.source.failing))
     yield Sample(ENTITIES, (), len(published.hosts))
+    watched = sum(host.learning.watched_ms for host in published.hosts) / _DAY_MS
+    yield Sample(WATCHED, (), watched)
+    if watched > 0:
+        yield Sample(PAGE_RATE, (), 100.0 * sum(host.learning.pages for host in published.hosts) / watched)
     yield Sample(RELOAD_OK, (), float(published.reload_ok))
     yield Sample(RELOAD_TIME, (), published.reloaded_ms / 1000)
     if published.last_sample_ms is not None:
