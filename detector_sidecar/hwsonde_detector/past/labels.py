@@ -185,8 +185,10 @@ def _host(value: object) -> str | Labels:
 
 def _moment(row: Mapping[str, Any], name: str) -> int:
     value = row[name]
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        text = f"{value:.3f}" if math.isfinite(value) else str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        text = str(value)
+    elif isinstance(value, float) and math.isfinite(value):
+        text = f"{value:.3f}"
     else:
         text = value.strip() if isinstance(value, str) else ""
     try:
