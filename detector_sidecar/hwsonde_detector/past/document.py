@@ -6,7 +6,7 @@ Nothing in it depends on when or how fast the run was made, so that the same his
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -107,7 +107,7 @@ def _totals(tally: Tally) -> dict[str, Any]:
         "skipped_windows": dict(sorted(skipped.items())),
         "judged_ratio": _ratio(windows, windows + skipped.total()),
         "coverage_ratio": _ratio(sum(host.coverage for host in hosts), windows),
-        "time_ratio": _ratio(sum(host.judged_ms for host in hosts), length * len(tally.hosts)),
+        "time_ratio": _ratio(min(sum(host.judged_ms for host in hosts), length * len(tally.hosts)), length * len(tally.hosts)),
         "hosts_heard": len(tally.hosts),
         "hosts_calibrated": sum(host.calibrated > 0 for host in hosts),
     }
@@ -123,7 +123,7 @@ def _host(entity: Entity, host: HostTally, own_pages: int, tally: Tally) -> dict
         "calibrated_windows": host.calibrated,
         "skipped_windows": dict(sorted(host.skipped.items())),
         "coverage_ratio": _ratio(host.coverage, host.windows),
-        "time_ratio": _ratio(host.judged_ms, length),
+        "time_ratio": _ratio(min(host.judged_ms, length), length),
         "node_days": host.exposed_ms / DAY_MS,
         "pages": own_pages,
         "peak_seconds": length / BINS / 1000,
@@ -275,23 +275,30 @@ def _told_seconds(spread: Mapping[str, Any] | None) -> str:
     return f", median {spread['median']:.3g} s to detect (half of them {spread['lower']:.3g} to {spread['upper']:.3g} s)"
 
 
-def warnings(document: Mapping[str, Any], first: Sequence[Mapping[str, Any]] | None = None) -> list[str]:
+def warnings(document: Mapping[str, Any]) -> list[str]:
     """What whoever reads the figures must know, one line each."""
+    lines = [line for preset in document["presets"] for line in _warnings(preset)]
+    return list(dict.fromkeys(lines))
+
+
+def _warnings(preset: Mapping[str, Any]) -> list[str]:
     lines: list[str] = []
-    preset = (first or document["presets"])[0]
-    if preset["windows"] and preset["calibrated_windows"] < preset["windows"]:
+    late = preset["windows"] - preset["calibrated_windows"]
+    if late:
         lines.append(
-            "some windows were judged before enough was learned, and could not page; begin to learn earlier (--learn), or give a later --from"
+            f"{preset['name']}: {late:,} windows were judged before enough was learned, and could not page; "
+            "learn from more of the past (--learn), or begin later"
         )
     faulty = preset["faults"]
     if faulty is None:
         return lines
     lines += [f"{name} is no host of the range; the label is left out" for name in faulty["labels_unknown"]]
     if faulty["labels_outside"]:
-        lines.append(f"{faulty['labels_outside']} labels begin outside of the range and are left out")
+        lines.append(f"{faulty['labels_outside']} of the labels begin outside of the range and are left out")
     blind = faulty["found"]["total"] - faulty["judged"]
     if blind:
         lines.append(
-            f"{blind} of {faulty['found']['total']} faults happened while no calibrated window was judged; they count as not found"
+            f"{preset['name']}: {blind} of {faulty['found']['total']} faults happened while no calibrated window was judged; "
+            "they count as not found"
         )
     return lines
