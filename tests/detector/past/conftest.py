@@ -1,13 +1,7 @@
-"""The server that the sources' tests read from."""
+"""The server that history is read from."""
 
 from __future__ import annotations
 
-import pytest
+from tests.detector.sources.conftest import server
 
-from tests.detector.sources import server as fake
-
-
-@pytest.fixture
-def server():
-    with fake.serving() as one:
-        yield one
+__all__ = ["server"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -339,7 +340,7 @@ def test_bad_input_is_one_line(capsys, tmp_path, monkeypatch, more, says):
     os.mkfifo("pipe")
     assert main(["backtest", *more]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    import re
+
 
     assert re.search(says, line)
     assert line.startswith("hwsonde-detector: ")
