@@ -178,8 +178,8 @@ def test_it_goes_on_from_a_server_without_asking_for_the_past_again(server, tmp_
     assert run_backtest(settings, asked, world()) == 0
     forms = [one.form for one in server.asked[before:]]
     earliest = min(float(form["time"]) - int(form["query"].rsplit("[")[1][:-2]) for form in forms)
-    # 8 ticks of full minutes from second 0 on, and the border of the range is one of them.
-    assert earliest >= START_MS / 1000 + 420
+    # It was stopped after its ninth tick.
+    assert earliest == START_MS / 1000 + 540
     assert (tmp_path / "one/backtest.json").read_bytes() == (tmp_path / "two/backtest.json").read_bytes()
 
 

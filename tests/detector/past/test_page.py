@@ -95,7 +95,7 @@ def test_the_page_needs_nothing_else_and_is_whole():
     assert "script" not in page.tags
     text = words(page)
     for part in (
-        "1970-01-01T00:00:00Z to 1970-01-01T00:08:00Z, read from http://prometheus:9090 ; learned from 1970-01-01T00:00:00Z ; faults of faults.csv",
+        "1970-01-01T00:00:00Z to 1970-01-01T00:08:00Z, read from http://prometheus:9090; learned from 1970-01-01T00:00:00Z; faults of faults.csv",
         "a sentence",
         "1 of 1, 100 % (95 %: 20.7 % to 100 %)",
         "after 5 s",
