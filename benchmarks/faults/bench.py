@@ -23,7 +23,8 @@ from benchmarks.faults.stage import Stage
 from benchmarks.faults.workload import Part, Workload
 
 _MIB = 1 << 20
-_DATA_MIB, _SMALL_MIB = 256, 256
+FILES_MIB = (256, 256)
+"""Sizes of the file that is read and of the one that is paged."""
 _ROOM_MIB = 4096
 _MEMORY = 2 << 30
 
@@ -50,11 +51,22 @@ class Bench:
         Number of simulated hosts.
     watched
         Whether an exporter, a Prometheus and a recorder run.
+    files_mib
+        See `FILES_MIB`.
     """
 
     def __init__(
-        self, folder: Path, *, node: str, load: str, seconds: float, peers: int = 0, watched: bool = True
+        self,
+        folder: Path,
+        *,
+        node: str,
+        load: str,
+        seconds: float,
+        peers: int = 0,
+        watched: bool = True,
+        files_mib: tuple[int, int] = FILES_MIB,
     ) -> None:
+        folder = folder.absolute()
         self.folder, self.node, self.load = folder, node, load
         self.cpus = processors()
         self.kernel = Kernel()
@@ -63,7 +75,7 @@ class Bench:
         self.scratch, self.logs = folder / "scratch", folder / "logs"
         self.disk, self.data, self.small = self.scratch, self.scratch / "data.bin", self.scratch / "small.bin"
         self.found: list[str] = []
-        self._seconds = seconds
+        self._seconds, self._files_mib = seconds, files_mib
         self._ledger = Ledger(usual_place(), self.kernel, sweep)
         self._stack = ExitStack()
         self._number = 0
@@ -105,7 +117,7 @@ class Bench:
         self._ledger.scratch(self.scratch)
         for place in (self.scratch, self.scratch / "meters", self.logs):
             place.mkdir(parents=True, exist_ok=True)
-        for path, size in ((self.data, _DATA_MIB), (self.small, _SMALL_MIB)):
+        for path, size in zip((self.data, self.small), self._files_mib, strict=True):
             _fill(path, size)
         if self.network is not None:
             try:

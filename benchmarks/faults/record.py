@@ -202,14 +202,15 @@ class Recorder:
             injector.prepare(self.host)
             self._wait(prepare, f"healthy, before {kind}")
             before = rates(first, self._progress())
-        except BaseException as error:
+        except (BenchError, OSError) as error:
             self.end(injector, self.host)
-            self.session.done += 1
-            if not isinstance(error, (BenchError, OSError)):
-                raise
             self.session.skipped[kind] = f"could not be prepared: {error}"
+            self.session.done += 1
             self._save()
             return
+        except BaseException:
+            self.end(injector, self.host)
+            raise
         self._inject(injector, repetition, before)
 
     def _inject(self, injector: Injector, repetition: int, before: Mapping[str, float]) -> None:
