@@ -99,8 +99,7 @@ def _seconds(text: str) -> float:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; what the user can mend is one line and status 1."""
     given = parser().parse_args(arguments)
-    for each in _SIGNALS:
-        signal.signal(each, _stop_here)
+    before = {each: signal.signal(each, _stop_here) for each in _SIGNALS}
     try:
         return _COMMANDS[given.command](given)
     except BenchError as error:
@@ -110,8 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("faults: ended", file=sys.stderr)
         return 130
     finally:
-        for each in _SIGNALS:
-            signal.signal(each, signal.SIG_DFL)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def _stop_here(number: int, frame: FrameType | None) -> NoReturn:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Kernel:
@@ -30,10 +29,6 @@ class Kernel:
     def stat(self, name: str) -> int:
         """A number of /proc/stat: ``processes`` (forks since boot) or ``ctxt`` (context switches)."""
         return _keyed(self.text("stat"), name)
-
-    def vmstat(self, name: str) -> int:
-        """A counter of /proc/vmstat."""
-        return _keyed(self.text("vmstat"), name)
 
     def open_files(self) -> int:
         """Open file handles of the whole host."""
@@ -91,11 +86,6 @@ class Kernel:
         """When a process began, in ticks since boot: with its number, its identity. 0 where there is none."""
         part = self._stat_of(pid)
         return int(part[19]) if len(part) > 19 else 0
-
-    def cpu_seconds(self, pid: int) -> float:
-        """CPU time of a process and of the children that it waited for."""
-        part = self._stat_of(pid)
-        return sum(int(value) for value in part[11:15]) / _TICKS if len(part) > 14 else 0.0
 
     def _stat_of(self, pid: int) -> list[str]:
         """Fields of /proc/PID/stat from the third on: the second may hold blanks and brackets."""

@@ -235,15 +235,20 @@ class Book:
             self.sessions = decode(path.read_text(encoding="utf-8"), str(path))
         except FileNotFoundError:
             self.sessions = []
+        except OSError as error:
+            raise BenchError(f"{path} cannot be read ({error.strerror}): mend that, or give another folder") from None
 
     def save(self) -> None:
         """Replace the file in one step."""
         beside = self.path.with_name(self.path.name + ".new")
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(encode(self.sessions))
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self.path)
+        try:
+            with beside.open("w", encoding="utf-8") as file:
+                file.write(encode(self.sessions))
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self.path)
+        except OSError as error:
+            raise BenchError(f"{self.path} cannot be written ({error.strerror}): make room, then start again") from None
 
     def unfinished(self) -> Session | None:
         """The last session, if it was not ended; a fault that acted when it was killed is marked."""

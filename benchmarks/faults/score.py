@@ -103,7 +103,7 @@ def _outcome(one: Injection, voice: Voice) -> Outcome:
     outcome = Outcome(one.kind, one.repetition, one.effective, one.harm, len(one.subsystems) == 1, judged)
     if not judged:
         return outcome
-    first = next((alarm for alarm in voice.alarms if one.start_ms <= alarm.start_ms <= end_ms + GRACE_MS), None)
+    first = next((alarm for alarm in voice.alarms if one.start_ms <= alarm.start_ms < end_ms + GRACE_MS), None)
     if first is None:
         outcome.masked = any(alarm.start_ms < one.start_ms <= alarm.end_ms for alarm in voice.alarms)
         return outcome

@@ -24,6 +24,7 @@ _INTERVAL_MS = 1000
 _TIMEOUT_MS = 900
 _CAPTURE_MS = 5000
 _READY_SECONDS = 60.0
+_PATHS = {"procfs": "proc", "sysfs": "sys", "rootfs": "root"}
 # Their files stand still but for a tick every half second: what is fast about them says nothing.
 _PEER_FLAGS = ("--sampler.hertz=0", "--no-collector.perf", "--no-collector.network_latency")
 
@@ -189,4 +190,3 @@ class Stage:
             self.children.pop(name).stop()
 
 
-_PATHS = {"procfs": "proc", "sysfs": "sys", "rootfs": "root"}

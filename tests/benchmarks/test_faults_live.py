@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.faults import bench as bench_module
+from benchmarks.faults import trial as trial_module
 from benchmarks.faults.bench import Bench
 from benchmarks.faults.cgroups import TOP, Cgroups
 from benchmarks.faults.errors import BenchError
@@ -23,6 +24,8 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     if os.geteuid():
         pytest.skip("control groups can be made by root only")
     monkeypatch.setattr(bench_module, "_MEMORY", 256 << 20)
+    monkeypatch.setattr(trial_module, "WARM_SECONDS", 1.5)
+    monkeypatch.setattr(trial_module, "PREPARED_SECONDS", 0.5)
     made = Bench(tmp_path, node="bench", load="quiet", seconds=60, watched=False, files_mib=(8, 8))
     if not made.cgroups.trees:
         pytest.skip("no control groups are mounted here")

@@ -74,8 +74,9 @@ def test_what_a_worker_forked_ends_with_it(spawned: Callable[..., Process]) -> N
     process.go()
 
     def members() -> list[int]:
-        found = KERNEL.text(str(process.pid), "task", str(process.pid), "children").split()
-        return [int(pid) for pid in found]
+        numbers = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+        groups = {pid: KERNEL.text(str(pid), "stat").rpartition(")")[2].split() for pid in numbers}
+        return [pid for pid, part in groups.items() if len(part) > 2 and int(part[2]) == process.pid != pid]
 
     until(lambda: len(members()) == 2, "two processes that compute")
     children = [(pid, KERNEL.started(pid)) for pid in members()]

@@ -23,27 +23,43 @@ WORKLOAD = frozenset({Subsystem.WORKLOAD.value})
 
 
 class Room(Protocol):
-    """The host and what the bench runs on it, as far as faults need it.
+    """The host and what the bench runs on it, as far as faults need it."""
 
-    Attributes
-    ----------
-    node, load, cpus
-        The host's name, what else runs (``quiet`` or ``full``), and processors that may be used.
-    disk, data, small
-        Folder on the disk that faults may write to; a large file for reading, and a smaller one for paging.
-    kernel, cgroups, network
-        Counters, control groups, and namespaces of the ring (None where they cannot be made).
-    """
+    @property
+    def node(self) -> str:
+        """Name of the host."""
 
-    node: str
-    load: str
-    cpus: int
-    disk: Path
-    data: Path
-    small: Path
-    kernel: Kernel
-    cgroups: Cgroups
-    network: Network | None
+    @property
+    def load(self) -> str:
+        """What else runs: ``quiet`` or ``full``."""
+
+    @property
+    def cpus(self) -> int:
+        """Processors that may be used."""
+
+    @property
+    def disk(self) -> Path:
+        """Folder on the disk that faults may write to."""
+
+    @property
+    def data(self) -> Path:
+        """A large file for reading."""
+
+    @property
+    def small(self) -> Path:
+        """A file for paging."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """Counters."""
+
+    @property
+    def cgroups(self) -> Cgroups:
+        """Control groups."""
+
+    @property
+    def network(self) -> Network | None:
+        """Namespaces of the ring; None where they cannot be made."""
 
     def spawn(self, worker: str, arguments: Mapping[str, object], group: str, netns: str = "") -> Child:
         """A process for a fault, ready and waiting, in a control group of that name and in a network namespace (empty: the host's)."""

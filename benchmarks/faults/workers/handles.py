@@ -28,6 +28,6 @@ def handles(task: Task) -> None:
             # Stops where the process's own limit ends, as a leak does.
             with suppress(OSError):
                 held.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(int(rate * _PERIOD)))
-        task.meter.put(0, len(os.listdir("/proc/self/fd")) if not held else len(held))
+        task.meter.put(0, len(held))
         due += _PERIOD
         time.sleep(max(due - time.monotonic(), 0.0))
