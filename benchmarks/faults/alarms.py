@@ -23,10 +23,11 @@ class Alarm:
 
 @dataclass(slots=True)
 class Voice:
-    """All that a method says of one host: its alarms in order, and since when it is able to say anything (None: never)."""
+    """All that a method says of one host: its alarms in order, what it tells without paging anybody, and since when it can judge (None: never)."""
 
     alarms: list[Alarm] = field(default_factory=list)
     ready_ms: int | None = None
+    findings: list[Alarm] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from hwsonde_detector.signals.channels import ChannelState, advance
 from hwsonde_detector.signals.entities import Split, plan_split
 from hwsonde_detector.signals.profiles import Profile
 from hwsonde_detector.signals.windows import transform
-from hwsonde_detector.types import Channel, Entity, Floats, Frame, Phase, SampleBatch
+from hwsonde_detector.types import Channel, Entity, Floats, Frame, Outputs, Phase, SampleBatch
 from hwsonde_detector.worker import Plan
 
 ENTITY_LABELS = ("cluster", "node")
@@ -31,6 +31,27 @@ class Follower(Protocol):
 
     def take(self, batch: SampleBatch, now_ms: int) -> None:
         """Take the samples of one tick."""
+
+    def _data(self, outputs: Outputs) -> None:
+        """Episodes of data faults page as well."""
+        for event in getattr(outputs, "fault_events", ()):
+            episode = event.episode
+            if event.phase is Phase.OPENED:
+                node = node_of(episode.entity)
+                self._open[episode.identity] = alarm = Alarm(node, event.at_ms, event.at_ms, DATA)
+                self._voices.setdefault(node, Voice()).alarms.append(alarm)
+            elif event.phase is Phase.CLOSED and (known := self._open.pop(episode.identity, None)) is not None:
+                known.end_ms = event.at_ms
+
+    def _settings(self, outputs: Outputs, now_ms: int) -> None:
+        """Settings in which a host differs from its peers are told and page nobody; the first part of a name is its subsystem."""
+        for report in outputs.reports:
+            node = node_of(report.entity)
+            differing = {one.setting for one in getattr(report, "settings", ()) if one.usual is not None}
+            for setting in sorted(differing - self._differing.get(node, set())):
+                finding = Alarm(node, now_ms, now_ms, setting.partition(".")[0])
+                self._voices.setdefault(node, Voice()).findings.append(finding)
+            self._differing[node] = differing
 
     def voices(self) -> dict[str, Voice]:
         """What it said, by host."""
@@ -55,6 +76,7 @@ class Shipped:
         self._engine = LocalEngine(plan)
         self._voices: dict[str, Voice] = {}
         self._open: dict[str, Alarm] = {}
+        self._differing: dict[str, set[str]] = {}
 
     def take(self, batch: SampleBatch, now_ms: int) -> None:
         """Score a tick."""
@@ -74,6 +96,8 @@ class Shipped:
                 self._open[episode.identity].end_ms = event.at_ms
                 if event.phase is Phase.CLOSED:
                     del self._open[episode.identity]
+        self._data(outputs)
+        self._settings(outputs, now_ms)
         for alarm in self._open.values():
             alarm.end_ms = max(alarm.end_ms, now_ms)
 

@@ -235,6 +235,8 @@ class Book:
             self.sessions = decode(path.read_text(encoding="utf-8"), str(path))
         except FileNotFoundError:
             self.sessions = []
+        except UnicodeDecodeError:
+            raise BenchError(f"{path}: damaged labels (no text); restore the file or record anew") from None
         except OSError as error:
             raise BenchError(f"{path} cannot be read ({error.strerror}): mend that, or give another folder") from None
 

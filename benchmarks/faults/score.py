@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.faults.alarms import Alarm, Voice
 from benchmarks.faults.errors import BenchError
 from benchmarks.faults.followers import Follower, MeanZ, Rules, Shipped
-from benchmarks.faults.labels import GRACE_MS, Injection, Session, guards, inside, intersect, length, without
+from benchmarks.faults.labels import DATA, GRACE_MS, Injection, Session, guards, inside, intersect, length, without
 from benchmarks.faults.stage import RULES
 from benchmarks.faults.thinning import Thinner
 from hwsonde_detector.config import load_config, load_profiles
@@ -103,9 +103,12 @@ def _outcome(one: Injection, voice: Voice) -> Outcome:
     outcome = Outcome(one.kind, one.repetition, one.effective, one.harm, len(one.subsystems) == 1, judged)
     if not judged:
         return outcome
-    first = next((alarm for alarm in voice.alarms if one.start_ms <= alarm.start_ms < end_ms + GRACE_MS), None)
+    # That the data are at fault, too, is no answer to what is wrong with the host.
+    mine = [alarm for alarm in voice.alarms if DATA in one.subsystems or alarm.subsystem != DATA]
+    within = [alarm for alarm in [*mine, *voice.findings] if one.start_ms <= alarm.start_ms < end_ms + GRACE_MS]
+    first = min(within, key=lambda alarm: alarm.start_ms, default=None)
     if first is None:
-        outcome.masked = any(alarm.start_ms < one.start_ms <= alarm.end_ms for alarm in voice.alarms)
+        outcome.masked = any(alarm.start_ms < one.start_ms <= alarm.end_ms for alarm in mine)
         return outcome
     outcome.found, outcome.seconds = True, (first.start_ms - one.start_ms) / 1000
     outcome.subsystem, outcome.right = first.subsystem, first.subsystem in one.subsystems

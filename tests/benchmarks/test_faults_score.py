@@ -312,3 +312,20 @@ def test_the_tables_hold_what_the_document_says() -> None:
         rows = [line.count("|") for line in block.splitlines() if line.startswith("|")]
         assert len(set(rows)) <= 1
     assert widths
+
+
+# --- what a detector may say besides
+
+
+def test_faults_of_the_data_answer_no_question_about_the_host() -> None:
+    one = labelled(fault(200_000, 225_000, "cpu"), fault(300_000, 325_000, DATA))
+    said = voice((202_000, 210_000, DATA), (205_000, 210_000, "cpu"), (304_000, 320_000, DATA))
+    result = judge("m", [one], said)
+    assert [(out.seconds, out.right) for out in result.outcomes] == [(5.0, True), (4.0, True)]
+
+
+def test_a_setting_that_differs_is_found_and_pages_nobody() -> None:
+    said = voice()
+    said["n"].findings = [Alarm("n", 260_000, 260_000, "memory"), Alarm("n", 500_000, 500_000, "cpu")]
+    result = judge("m", [labelled(fault(200_000, 290_000, "memory"))], said)
+    assert (result.outcomes[0].found, result.outcomes[0].right, result.false_pages) == (True, True, 0)
