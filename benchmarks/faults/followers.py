@@ -32,27 +32,6 @@ class Follower(Protocol):
     def take(self, batch: SampleBatch, now_ms: int) -> None:
         """Take the samples of one tick."""
 
-    def _data(self, outputs: Outputs) -> None:
-        """Episodes of data faults page as well."""
-        for event in getattr(outputs, "fault_events", ()):
-            episode = event.episode
-            if event.phase is Phase.OPENED:
-                node = node_of(episode.entity)
-                self._open[episode.identity] = alarm = Alarm(node, event.at_ms, event.at_ms, DATA)
-                self._voices.setdefault(node, Voice()).alarms.append(alarm)
-            elif event.phase is Phase.CLOSED and (known := self._open.pop(episode.identity, None)) is not None:
-                known.end_ms = event.at_ms
-
-    def _settings(self, outputs: Outputs, now_ms: int) -> None:
-        """Settings in which a host differs from its peers are told and page nobody; the first part of a name is its subsystem."""
-        for report in outputs.reports:
-            node = node_of(report.entity)
-            differing = {one.setting for one in getattr(report, "settings", ()) if one.usual is not None}
-            for setting in sorted(differing - self._differing.get(node, set())):
-                finding = Alarm(node, now_ms, now_ms, setting.partition(".")[0])
-                self._voices.setdefault(node, Voice()).findings.append(finding)
-            self._differing[node] = differing
-
     def voices(self) -> dict[str, Voice]:
         """What it said, by host."""
 
@@ -100,6 +79,27 @@ class Shipped:
         self._settings(outputs, now_ms)
         for alarm in self._open.values():
             alarm.end_ms = max(alarm.end_ms, now_ms)
+
+    def _data(self, outputs: Outputs) -> None:
+        """Episodes of data faults page as well."""
+        for event in getattr(outputs, "fault_events", ()):
+            episode = event.episode
+            if event.phase is Phase.OPENED:
+                node = node_of(episode.entity)
+                self._open[episode.identity] = alarm = Alarm(node, event.at_ms, event.at_ms, DATA)
+                self._voices.setdefault(node, Voice()).alarms.append(alarm)
+            elif event.phase is Phase.CLOSED and (known := self._open.pop(episode.identity, None)) is not None:
+                known.end_ms = event.at_ms
+
+    def _settings(self, outputs: Outputs, now_ms: int) -> None:
+        """Settings in which a host differs from its peers are told and page nobody; the first part of a name is its subsystem."""
+        for report in outputs.reports:
+            node = node_of(report.entity)
+            differing = {one.setting for one in getattr(report, "settings", ()) if one.usual is not None}
+            for setting in sorted(differing - self._differing.get(node, set())):
+                finding = Alarm(node, now_ms, now_ms, setting.partition(".")[0])
+                self._voices.setdefault(node, Voice()).findings.append(finding)
+            self._differing[node] = differing
 
     def voices(self) -> dict[str, Voice]:
         """What it said."""

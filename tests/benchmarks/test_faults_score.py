@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from benchmarks.faults import cli
 from benchmarks.faults.alarms import GAP_MS, Alarm, Runs, Voice
 from benchmarks.faults.errors import BenchError
-from benchmarks.faults.followers import MeanZ, Rules
+from benchmarks.faults.followers import MeanZ, Rules, Shipped
 from benchmarks.faults.labels import DATA, Book, Injection, Session
 from benchmarks.faults.report import document, markdown, summary
 from benchmarks.faults.rules import BOUNDS, votes
@@ -21,7 +22,7 @@ from benchmarks.faults.score import Outcome, Result, follow, judge, presets, sco
 from benchmarks.faults.stage import RULES
 from benchmarks.faults.thinning import Thinner
 from hwsonde_detector.config import load_profiles
-from hwsonde_detector.types import SampleBatch, Series
+from hwsonde_detector.types import Entity, Phase, SampleBatch, Series
 from tests.benchmarks.faults_archive import START_MS, batches, record, session
 
 SECONDS, LEARNED = 900, 400
@@ -329,3 +330,37 @@ def test_a_setting_that_differs_is_found_and_pages_nobody() -> None:
     said["n"].findings = [Alarm("n", 260_000, 260_000, "memory"), Alarm("n", 500_000, 500_000, "cpu")]
     result = judge("m", [labelled(fault(200_000, 290_000, "memory"))], said)
     assert (result.outcomes[0].found, result.outcomes[0].right, result.false_pages) == (True, True, 0)
+
+
+class Told:
+    """An engine that says what a test wants."""
+
+    def __init__(self, *outputs: object) -> None:
+        self.outputs = list(outputs)
+
+    def step(self, batch: SampleBatch, now_ms: int) -> object:
+        return self.outputs.pop(0)
+
+
+def test_what_the_detector_tells_of_data_and_settings_is_heard() -> None:
+    entity = Entity((("cluster", "c"), ("node", "n")))
+    episode = SimpleNamespace(identity="data n@1", entity=entity)
+    differs, changed = SimpleNamespace(setting="memory.swappiness", usual="60"), SimpleNamespace(setting="cpu.x", usual=None)
+
+    def outputs(*phases: tuple[Phase, int], settings: tuple[object, ...] = ()) -> object:
+        events = tuple(SimpleNamespace(phase=phase, at_ms=at, episode=episode) for phase, at in phases)
+        report = SimpleNamespace(entity=entity, scores=(), settings=settings)
+        return SimpleNamespace(reports=(report,), events=(), fault_events=events)
+
+    shipped = Shipped(presets({"default": None})["default"])
+    shipped._engine = Told(  # type: ignore[assignment]
+        outputs((Phase.OPENED, 4000), settings=(differs, changed)),
+        outputs(settings=(differs,)),
+        outputs((Phase.CLOSED, 13_000)),
+        outputs(settings=(differs,)),
+    )
+    for now in (5000, 10_000, 15_000, 20_000):
+        shipped.take(SampleBatch.empty(), now)
+    said = shipped.voices()["n"]
+    assert said.alarms == [Alarm("n", 4000, 13_000, DATA)]
+    assert said.findings == [Alarm("n", 5000, 5000, "memory"), Alarm("n", 20_000, 20_000, "memory")]
