@@ -1,0 +1,1 @@
+"""Kinds of fault, one small module each, under the contract in `base`."""
