@@ -42,6 +42,9 @@ def nvlink(gpu: Gpu) -> Iterator[Row]:
     """Bytes of payload over each link."""
     found = _of_links(gpu, BYTES)
     if found:
+        gpu.memory["counts kibibytes"] = True
+    if "counts kibibytes" in gpu.memory:
+        # Both counters may exist and stand at different numbers: one that fails for once is not replaced by the other.
         for (link, direction), (value, _) in found.items():
             yield "nvlink_bytes_total", (link, direction), int(value) * _KIBIBYTE
         return
