@@ -23,7 +23,7 @@ _WHOLE_DRIVER = frozenset({"uninitialized", "driver_not_loaded", "lib_rm_version
 _WHOLE_GPU = frozenset({"gpu_is_lost", "gpu_not_found"})
 _ABSENT = frozenset({"not_supported", "function_not_found", "argument_version_mismatch", "deprecated", "invalid_state"})
 # Answers that say that there is nothing to tell: 0 is the library's "success" where its binding expected more.
-_NOTHING = frozenset({"success", "not_found", "no_data", "not_ready"})
+NOTHING = frozenset({"success", "not_found", "no_data", "not_ready"})
 # A field's value by the type that the driver states: member of the union, bits of a counter that wraps.
 _MEMBERS = (("dVal", 64), ("uiVal", 32), ("ulVal", 64), ("ullVal", 64), ("sllVal", 64), ("siVal", 32), ("usVal", 16))
 
@@ -73,7 +73,7 @@ class Library:
 
     def count(self, error: str) -> None:
         """Count an error that is worth telling."""
-        if error not in _ABSENT and error not in _NOTHING:
+        if error not in _ABSENT and error not in NOTHING:
             self.errors[self.group, error] += 1
 
     def missing(self, function: str) -> bool:
