@@ -19,7 +19,8 @@ from hwsonde_exporter.nvml.record import FORMAT, NotRecorded, main, record
 from tests.nvml_shim import recording as form
 from tests.nvml_shim.control import Fault
 from tests.nvml_shim.shim_host import ShimHost
-from tests.nvml_shim.stuck_file import CannotMount, stuck_file
+from tests.nvml_shim.stuck_file import CannotMount
+from tests.nvml_shim.unkillable import RECORDER_HOLDERS
 
 HEALTHY = [name for name in form.names() if name != "sick"]
 
@@ -140,15 +141,15 @@ def test_uuids_are_replaced_as_in_the_host_s_other_files() -> None:
     assert len({device["calls"]["nvmlDeviceGetUUID"] for device in made["devices"]}) == 8
 
 
-def test_a_call_that_the_kernel_holds_costs_the_rest_of_the_recording_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize("holder", RECORDER_HOLDERS)
+def test_a_call_that_nothing_ends_costs_the_rest_of_the_recording_only(holder: str, tmp_path: Path) -> None:
     host = ShimHost("workstation", tmp_path / "host")
     try:
-        with stuck_file(tmp_path / "mount") as path:
-            host.control.inject(Fault(device=0, function="nvmlDeviceGetVbiosVersion", block=str(path)))
+        with RECORDER_HOLDERS[holder](host.control, "nvmlDeviceGetVbiosVersion", tmp_path / "mount"):
             made = record(host.library, deadline=0.5, seconds=0.1)
             assert host.control.initialisations == 1
     except CannotMount as error:
-        pytest.skip(f"no process can be made unkillable here: {error}")
+        pytest.skip(f"the kernel holds no process here: {error}")
     assert made["faults"] == [{"device": 0, "function": "nvmlDeviceGetVbiosVersion", "hang": "asleep"}]
     assert made["devices"][0]["calls"]["nvmlDeviceGetName"] == "NVIDIA GeForce RTX 4080 SUPER"
 
