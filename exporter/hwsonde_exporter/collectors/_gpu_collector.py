@@ -14,6 +14,7 @@ from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Metric, Sample
 from hwsonde_exporter.nvml.answer import Answer, Device, WorkerState
 from hwsonde_exporter.nvml.client import Client
+from hwsonde_exporter.nvml.quarantine import WHOLE
 
 _NVIDIA = b"0x10de"
 # Its own driver, or none: that one which was lost has let go of it.
@@ -106,10 +107,11 @@ class GpuReadings:
         # What was lost while it worked is still reported as lost.
         if reason is not None and not answer.devices:
             raise Unavailable(reason, answer.detail)
+        wanted = {WHOLE, *self.groups}
         if (
             self.nothing
             and answer.state is WorkerState.RUNNING
-            and not any(device.readings or device.skipped for device in answer.devices)
+            and not any(device.readings or wanted & device.skipped.keys() for device in answer.devices)
         ):
             raise Unavailable(Reason.NO_HARDWARE, self.nothing)
         self._probed = answer

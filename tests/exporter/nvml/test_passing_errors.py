@@ -211,3 +211,25 @@ def test_the_state_of_the_fabric_is_one_byte_whatever_stands_beside_it() -> None
 
     rows = table(GROUPS["fabric"](gpu_of(nvmlDeviceGetGpuFabricInfoV=fill)))
     assert (rows["fabric_state",], rows["fabric_status",]) == (3, 0)
+
+
+def test_a_link_whose_state_fails_for_once_keeps_its_bytes() -> None:
+    failing: list[int] = []
+
+    def state(_: object, link: int) -> int:
+        if link in failing:
+            return raises(UNKNOWN)()
+        return 1 if link < 2 else raises(pynvml.NVML_ERROR_INVALID_ARGUMENT)()
+
+    sent = {(pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, link): (3, 10) for link in range(2)}
+    gpu = gpu_of(nvmlDeviceGetNvLinkState=state, **{FIELDS: fields_of(sent)})
+    assert {labels for labels in table(GROUPS["nvlink_health"](gpu)) if labels[0] == "nvlink_up"} == {
+        ("nvlink_up", "0"),
+        ("nvlink_up", "1"),
+    }
+    failing.append(1)
+    # What is not known is not told, and what does not depend on it is.
+    assert table(GROUPS["nvlink_health"](gpu)) == {("nvlink_up", "0"): 1}
+    assert len(table(GROUPS["nvlink"](gpu))) == 2
+    failing.clear()
+    assert table(GROUPS["nvlink_health"](gpu)) == {("nvlink_up", "0"): 1, ("nvlink_up", "1"): 1}

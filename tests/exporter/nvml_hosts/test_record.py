@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from hwsonde_exporter.anonymous import Anonymiser
+from hwsonde_exporter.nvml import record as recorder
 from hwsonde_exporter.nvml._record_calls import device_calls, mig_calls
 from hwsonde_exporter.nvml._record_child import plain
 from hwsonde_exporter.nvml._record_names import Names
@@ -175,3 +177,23 @@ def test_the_command_writes_a_recording_without_identities(tmp_path: Path) -> No
     made = json.loads(out.read_text())
     assert host.uuid(0) not in out.read_text()
     assert form.lines(made)
+
+
+def test_an_operator_who_gives_up_leaves_no_process_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self)
+
+    def give_up(found: object, message: object) -> None:
+        raise KeyboardInterrupt
+
+    host = ShimHost("workstation", tmp_path / "host")
+    host.control.inject(Fault(function="*", hang="deaf"))
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    monkeypatch.setattr(recorder._Found, "take", give_up)
+    with pytest.raises(KeyboardInterrupt):
+        record(host.library)
+    assert [process.wait(10) for process in started] == [-signal.SIGKILL]
