@@ -148,12 +148,13 @@ def _heard_out(found: _Found, process: subprocess.Popen[bytes], deadline: float,
                 return False
             with suppress(ValueError, KeyError, TypeError):
                 found.take(json.loads(line))
-        process.wait()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_DEATH_SECONDS)
     return True
 
 
 def _lines(descriptor: int, deadline: Callable[[], float]) -> Iterator[bytes | None]:
-    """Lines as they come; None if none comes in time."""
+    """Lines as they come; None if none comes in time, or one without an end."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     rest = b""
@@ -167,6 +168,7 @@ def _lines(descriptor: int, deadline: Callable[[], float]) -> Iterator[bytes | N
         *whole, rest = (rest + data).split(b"\n")
         yield from whole
         if len(rest) > _MAX_LINE:
+            yield None
             return
 
 
