@@ -76,10 +76,13 @@ class Session:
                 lambda value: f"{value // 1000}.{value % 1000 // 10}",
             ),
         ):
+            self._enter(None, "versions")
             try:
                 found[name] = shown(getattr(self._nvml, function)())
             except Exception as error:  # noqa: BLE001  (the binding raises what it likes)
                 self.library.count(self.library.error_name(error))
+            finally:
+                self._slot.leave(self._clock())
         return found
 
     def count(self, avoid: Collection[int], skip: Collection[tuple[int, str]] = ()) -> None:
@@ -122,6 +125,7 @@ class Session:
         self._fast.keep(set(present))
         self._rest = {key: rest for key, rest in self._rest.items() if key[0] in present}
         if self._events is not None:
+            self.library.group = EVENTS
             try:
                 wanted = [gpu for gpu in present.values() if (gpu.number, EVENTS) not in self._skip]
                 self._events.watch(wanted, lambda gpu: self._enter(gpu, EVENTS))
