@@ -122,6 +122,10 @@ class Anonymiser:
         """One part of a path."""
         return self._general(part, version=False)
 
+    def serial(self, text: str) -> str:
+        """A serial number; "0" and its like, which say that there is none, stay."""
+        return self._replace("serial", text) if text.strip().strip("0") else text
+
     def path(self, parts: Sequence[str]) -> tuple[str, ...]:
         """A path, part by part; below the places where pods and users have their folders their names go too."""
         found = []

@@ -1,4 +1,4 @@
-"""``hwsonde-exporter capture``: the kernel files that the collectors read here, without personal details, for a bug report or a fixture."""
+"""``hwsonde-exporter capture``: what the collectors read here, without personal details, for a bug report or a fixture."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hwsonde_exporter import __version__, logs
+from hwsonde_exporter import __version__, capture_gpus, logs
 from hwsonde_exporter.anonymous import Anonymiser
 from hwsonde_exporter.cell import Clocks
 from hwsonde_exporter.config import Command, Settings, load_with
 from hwsonde_exporter.errors import ConfigError, ExporterError
 from hwsonde_exporter.host import FileReader, Host, Paths
+from hwsonde_exporter.nvml.client import Client
 from hwsonde_exporter.recording import Builder, Parts, RecordingReader, Seen, Tree, watched
 from hwsonde_exporter.registry import Collector, load_collectors
 from hwsonde_exporter.runner import Runner
@@ -57,7 +58,9 @@ class Outcome:
     differs
         Collectors that give other series when the capture is replayed, with the number before and after.
     series
-        Series of all collectors here.
+        Series of all collectors here, but for what the driver of GPUs tells.
+    gpus
+        One line about the GPUs.
     """
 
     tree: Tree
@@ -65,6 +68,7 @@ class Outcome:
     withheld: tuple[str, ...]
     differs: Mapping[str, tuple[int, int]]
     series: int
+    gpus: str = ""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -72,9 +76,9 @@ def main(arguments: Sequence[str]) -> int:
     kinds = load_collectors()
     command = Command(
         "capture",
-        "Records the kernel files that the collectors read on this host, for a bug report or a fixture. Names of hosts, users and "
-        "processes, serial numbers, UUIDs and addresses are replaced, the same one by the same one everywhere. Look through it "
-        "before you pass it on.",
+        "Records the kernel files that the collectors read on this host, and what NVIDIA's driver tells of its GPUs, for a bug report "
+        "or a fixture. Names of hosts, users and processes, serial numbers, UUIDs and addresses are replaced, the same one by the same "
+        "one everywhere. Look through it before you pass it on.",
         epilog="replay it:  hwsonde-exporter once --path.procfs DIR/proc --path.sysfs DIR/sys --path.rootfs DIR/root",
         add=_add_arguments,
     )
@@ -107,14 +111,24 @@ def _check_target(target: Path) -> None:
 
 
 def capture(settings: Settings, kinds: Mapping[str, type[Collector]]) -> Outcome:
-    """Run every enabled collector once while it is watched, copy what it looked at, replace personal details, and replay the copy."""
+    """Run every enabled collector once while it is watched, copy what it looked at, replace personal details, and replay the copy.
+
+    GPUs are asked apart: a replay has no driver, and what it is compared with must have none either.
+    """
     seen = Seen()
-    with watched(seen):
-        before = series_of(settings, kinds, settings.paths, seen)
-    tree = Builder(settings.paths).build(seen)
-    anonymiser = Anonymiser(_host_names(settings.paths), _user_names(settings.paths), os.urandom(32))
-    clean, withheld = anonymised(tree, anonymiser)
-    _add_mount_points(clean)
+    driver = Client(settings.exporter.nvml)
+    try:
+        with watched(seen):
+            before = series_of(settings, kinds, settings.paths, seen)
+            none = _look_at_gpus(settings, kinds, seen, driver)
+        tree = Builder(settings.paths).build(seen)
+        anonymiser = Anonymiser(_host_names(settings.paths), _user_names(settings.paths), os.urandom(32))
+        clean, withheld = anonymised(tree, anonymiser)
+        _add_mount_points(clean)
+        # While the worker runs the GPUs stay awake, and answer the sooner.
+        gpus = capture_gpus.Recorded(None, none) if none else capture_gpus.recorded(settings, anonymiser)
+    finally:
+        driver.stop()
     try:
         with TemporaryDirectory() as folder:
             write_folder(clean, b"", Path(folder) / "host")
@@ -130,14 +144,31 @@ def capture(settings: Settings, kinds: Mapping[str, type[Collector]]) -> Outcome
         if before.get(name) != after.get(name)
     }
     total = sum(counts.total() for counts in before.values())
-    return Outcome(clean, tuple(anonymiser.summary()), tuple(withheld), differs, total)
+    if gpus.data is not None and not clean.put((capture_gpus.FILE,), gpus.data):
+        gpus = capture_gpus.Recorded(None, "not recorded, there is no more room")
+    return Outcome(clean, tuple(anonymiser.summary()), tuple(withheld), differs, total, gpus.told)
 
 
-def series_of(settings: Settings, kinds: Mapping[str, type[Collector]], paths: Paths, seen: Seen | None) -> Series:
-    """Number of series by metric and collector; what is read goes into ``seen``."""
+def _look_at_gpus(settings: Settings, kinds: Mapping[str, type[Collector]], seen: Seen, driver: Client) -> str:
+    """Let the collectors of GPUs look at the files that they want beside the driver's answers; gives why there are none to look at."""
+    chosen = capture_gpus.of_gpus(settings, kinds)
+    none = capture_gpus.why_not(chosen, Host(settings.paths, RecordingReader(seen), nvml=driver))
+    if not none:
+        series_of(chosen, kinds, settings.paths, seen, driver)
+    return none
+
+
+def series_of(
+    settings: Settings,
+    kinds: Mapping[str, type[Collector]],
+    paths: Paths,
+    seen: Seen | None,
+    driver: Client | None = None,
+) -> Series:
+    """Number of series by metric and collector; what is read goes into ``seen``, and ``driver`` is asked for GPUs."""
 
     def make_host() -> Host:
-        return Host(paths, FileReader() if seen is None else RecordingReader(seen), settings.ignored)
+        return Host(paths, FileReader() if seen is None else RecordingReader(seen), settings.ignored, nvml=driver)
 
     runner = Runner(
         kinds, make_host, replace(settings.exporter.runner, timeout=_SETTLE_SECONDS), Clocks(time.monotonic, time.time)
@@ -296,6 +327,7 @@ def _note(outcome: Outcome) -> dict[str, object]:
         "files": sum(isinstance(content, bytes) for content in outcome.tree.entries.values()),
         "bytes": outcome.tree.size,
         "series": outcome.series,
+        "gpus": outcome.gpus,
         "replaced": list(outcome.replaced),
         "left_out": outcome.tree.left_out,
         "withheld": list(outcome.withheld),
@@ -310,6 +342,8 @@ def summary(outcome: Outcome, target: Path) -> str:
         f"wrote {target}: {note['files']} files, {outcome.tree.size / 1024:.0f} KiB, from collectors that give {outcome.series} series here",
         f"replaced: {', '.join(outcome.replaced) or 'nothing'}",
     ]
+    if outcome.gpus:
+        lines.append(f"GPUs: {outcome.gpus}")
     if outcome.withheld:
         lines.append(f"left out because a personal detail was found in them: {', '.join(outcome.withheld)}")
     if outcome.tree.left_out:

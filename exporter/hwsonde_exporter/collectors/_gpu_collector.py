@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar
 
+from hwsonde_exporter.collectors._files import link_name, read_once_or_none
 from hwsonde_exporter.collectors._gpu_rows import Converter, Row
 from hwsonde_exporter.collectors._nvidia_procfs import has_driver
 from hwsonde_exporter.collectors._pci import devices
@@ -13,8 +14,11 @@ from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Metric, Sample
 from hwsonde_exporter.nvml.answer import Answer, Device, WorkerState
 from hwsonde_exporter.nvml.client import Client
+from hwsonde_exporter.nvml.quarantine import WHOLE
 
 _NVIDIA = b"0x10de"
+# Its own driver, or none: that one which was lost has let go of it.
+_DRIVERS = frozenset({"nvidia", ""})
 # States of the worker that last, and that somebody must do something about.
 _REASONS = {
     WorkerState.NO_LIBRARY: Reason.MISSING_TOOL,
@@ -27,15 +31,18 @@ _REASONS = {
 
 
 def nvidia_gpus(host: Host) -> int:
-    """Count the GPUs of NVIDIA's on the PCI bus, whether a driver knows them or not."""
+    """Count the GPUs of NVIDIA's on the PCI bus, whether a driver knows them or not.
+
+    One that another driver holds, such as that which gives it to a virtual machine, is none for NVIDIA's driver to find.
+    """
     base = host.paths.sys("bus/pci/devices")
     found = 0
     for device in devices(host):
         if device.kind == "gpu":
-            try:
-                found += host.files.read_once(base / device.address / "vendor").strip() == _NVIDIA
-            except Exception:  # noqa: BLE001, S112  (one that has vanished meanwhile is not there)
-                continue
+            folder = base / device.address
+            vendor = read_once_or_none(host, folder / "vendor")
+            driver = link_name(folder / "driver")
+            found += vendor is not None and vendor.strip() == _NVIDIA and driver in _DRIVERS
     return found
 
 
@@ -100,10 +107,11 @@ class GpuReadings:
         # What was lost while it worked is still reported as lost.
         if reason is not None and not answer.devices:
             raise Unavailable(reason, answer.detail)
+        wanted = {WHOLE, *self.groups}
         if (
             self.nothing
             and answer.state is WorkerState.RUNNING
-            and not any(device.readings or device.skipped for device in answer.devices)
+            and not any(device.readings or wanted & device.skipped.keys() for device in answer.devices)
         ):
             raise Unavailable(Reason.NO_HARDWARE, self.nothing)
         self._probed = answer

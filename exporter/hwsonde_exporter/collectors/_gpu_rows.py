@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from hwsonde_exporter import parsing
@@ -63,18 +64,23 @@ def is_blank(raw: float) -> bool:
 class Growth:
     """Sums up what counters grow, from the first reading on.
 
-    A counter that falls was either set back or has wrapped. That it wrapped is believed if it counts in 32 bits and stood in
-    their upper half; one that was set back has counted at least its present value since.
+    A counter that falls was either set back or has wrapped. That it wrapped is believed if it counts in 32 bits, or if it stood in
+    the upper half of 32 and the driver says that it has more; unless another counter tells that all were set back. One that was
+    set back has counted at least its present value since.
     """
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, ...], tuple[float, float]] = {}
 
-    def total(self, key: tuple[str, ...], raw: float, bits: int) -> float:
-        """Give what the counter of this key has grown since its first reading."""
+    def total(
+        self, key: tuple[str, ...], raw: float, bits: int, set_back: Callable[[], bool] = lambda: False
+    ) -> float:
+        """Give what the counter of this key has grown since its first reading; ``set_back`` is asked if it falls."""
         last, total = self._last.get(key, (raw, 0))
         if raw >= last:
             total += raw - last
+        elif set_back():
+            total += raw
         elif bits <= 32 or _WORD // 2 <= last < _WORD:
             total += (raw - last) % _WORD
         else:
@@ -89,6 +95,10 @@ class Steady:
     def __init__(self) -> None:
         self._last: dict[tuple[str, ...], float] = {}
         self._doubted: set[tuple[str, ...]] = set()
+
+    def falls(self, key: tuple[str, ...], raw: float) -> bool:
+        """Whether a reading is below what is believed now."""
+        return raw < self._last.get(key, raw)
 
     def value(self, key: tuple[str, ...], raw: float) -> float:
         """Give the reading, or the last one that was believed."""
@@ -140,7 +150,7 @@ class Converter:
                 if series is None or series.key in seen:
                     continue
                 seen.add(series.key)
-                value = self._value(series, reading.value)
+                value = self._value(series, reading.value, device)
                 if value is None:
                     self.rejected[series.key[0]] += 1
                 else:
@@ -164,16 +174,27 @@ class Converter:
             return None
         return _Series(row, labels, (name, *labels), int(bits) if bits.isdigit() else 64)
 
-    def _value(self, series: _Series, raw: float) -> float | None:
+    def _value(self, series: _Series, raw: float, device: Device) -> float | None:
         row = series.row
         value = row.value(raw)
         if value is None:
             return None
         if row.cumulative:
-            return self._growth.total(series.key, raw, series.bits) * row.scale
+            return self._growth.total(series.key, raw, series.bits, partial(self._set_back, device)) * row.scale
         if row.metric.kind is Kind.COUNTER:
             return self._steady.value(series.key, value)
         return value
+
+    def _set_back(self, device: Device) -> bool:
+        """Whether a counter of a GPU that never wraps has fallen: then the GPU was reset, or the driver loaded anew."""
+        for reading in device.readings:
+            series = self._series(device, reading) if reading.name in self._rows else None
+            if series is None or series.row.cumulative or series.row.metric.kind is not Kind.COUNTER:
+                continue
+            value = series.row.value(reading.value)
+            if value is not None and self._steady.falls(series.key, value):
+                return True
+        return False
 
 
 def by_reading(rows: Iterable[Row], prefix: str = "hwsonde_gpu_") -> dict[str, Row]:

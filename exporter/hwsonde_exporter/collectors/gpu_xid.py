@@ -20,6 +20,8 @@ from hwsonde_exporter.registry import register
 
 # More GPUs, codes and switches than any host has: what goes beyond was not written by a driver.
 _MOST_KEYS = 2048
+# Other collectors ask the library every few seconds; where there are none, this one does.
+_ALONE_SECONDS = 20.0
 
 _gauge = partial(Metric, kind=Kind.GAUGE, subsystem="gpu")
 _counter = partial(Metric, kind=Kind.COUNTER, subsystem="gpu")
@@ -112,6 +114,7 @@ class Told(NamedTuple):
     running: bool
     gpus: Sequence[Identity]
     events: Sequence[DriverEvent]
+    listening: bool = True  # whether events of all GPUs that answer would be heard
 
 
 # Given the number of the last event that was taken.
@@ -125,7 +128,7 @@ def ask_library(host: Host, after: int) -> Told:
         return Told(running=False, gpus=(), events=())
     state, gpus = client.known()
     events, _ = client.events(after)
-    return Told(state is WorkerState.RUNNING, [Identity(*gpu) for gpu in gpus], events)
+    return Told(state is WorkerState.RUNNING, [Identity(*gpu) for gpu in gpus], events, client.listening)
 
 
 @register
@@ -198,6 +201,7 @@ class GpuXidCollector:
     def collect(self) -> Iterable[Sample]:
         """Take what both sources have to tell since the last look; bounded, however much it is."""
         now = self._wall()
+        self._wake()
         told = self._ask(self._taken)
         self._identify(told.gpus)
         for event in told.events:
@@ -207,16 +211,16 @@ class GpuXidCollector:
         readable = self._read_log(now)
         self._read_history()
         self._merger.forget(now)
-        heard = {Source.NVML: told.running, Source.KMSG: readable}
+        heard = {Source.NVML: told.running and told.listening, Source.KMSG: readable}
         sources = [Sample(SOURCE_UP, (source.value,), int(up)) for source, up in heard.items()]
         return [*self._xid_samples(), *self._switch_samples(), *sources, Sample(LOST, (), self._reader.lost)]
 
     def _wake(self) -> None:
-        """Start the worker where no other collector does; without one the library hears of nothing."""
+        """Start the worker, or another one, where no other collector does; without one the library hears of nothing."""
         client = self.host.nvml
-        if client is None or (client.settings.library is None and not has_driver(self.host)):
+        if client is None or (client.known()[0] is not WorkerState.STOPPED and client.idle() < _ALONE_SECONDS):
             return
-        if client.known()[0] is WorkerState.STOPPED:
+        if client.settings.library is not None or has_driver(self.host):
             client.collect(())
 
     def _identify(self, gpus: Iterable[Identity]) -> None:

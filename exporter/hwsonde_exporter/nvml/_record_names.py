@@ -16,13 +16,21 @@ class Names:
     bus
         Whether PCI addresses are replaced, too. A recording that comes with the host's sysfs keeps them: they say in which
         slot a card is, not which card it is.
-    uuid
-        Replaces a UUID; where a recording comes with other files of the host, in the way in which it is replaced there.
+    uuid, serial
+        Replace a UUID and a serial number; where a recording comes with other files of the host, in the way in which they are
+        replaced there.
     """
 
-    def __init__(self, *, bus: bool = True, uuid: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        bus: bool = True,
+        uuid: Callable[[str], str] | None = None,
+        serial: Callable[[str], str] | None = None,
+    ) -> None:
         self._bus = bus
         self._uuid = uuid or self._numbered_uuid
+        self._serial = serial or self._numbered_serial
         self._known: dict[tuple[str, str], str] = {}
 
     def replace(self, recording: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,7 +49,7 @@ class Names:
             if function == "nvmlDeviceGetUUID" and isinstance(answer, str):
                 found[function] = self._uuid(answer)
             elif function == "nvmlDeviceGetSerial" and isinstance(answer, str):
-                found[function] = self._number("serial", answer, lambda number: f"{number:013d}")
+                found[function] = self._serial(answer)
             elif function == "nvmlDeviceGetPciInfo_v3":
                 found[function] = self._address(answer)
             elif function == "nvmlDeviceGetNvLinkRemotePciInfo_v2" and "error" not in answer:
@@ -54,6 +62,9 @@ class Names:
     def _numbered_uuid(self, text: str) -> str:
         prefix = text.partition("-")[0] + "-" if text.startswith(("GPU-", "MIG-")) else ""
         return prefix + self._number("uuid", text, lambda number: f"00000000-0000-0000-0000-{number:012x}")
+
+    def _numbered_serial(self, text: str) -> str:
+        return self._number("serial", text, lambda number: f"{number:013d}")
 
     def _address(self, answer: Any) -> Any:  # noqa: ANN401  (JSON)
         if not self._bus or "busId" not in answer:

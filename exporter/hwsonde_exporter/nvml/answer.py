@@ -138,6 +138,7 @@ class Reply(NamedTuple):
     errors: tuple[tuple[str, str, int], ...]
     fast: Mapping[tuple[str, str], tuple[float, ...]]
     lost_events: int
+    listening: bool  # whether events of all GPUs that it sees would be heard
 
 
 class Malformed(Exception):
@@ -176,6 +177,7 @@ def parse_reply(message: object, number: int) -> Reply:
         tuple(errors),
         fast,
         _integer(body.get("lost_events")),
+        _switch(body.get("listening")),
     )
 
 
@@ -228,6 +230,12 @@ def _number(value: object) -> float:
     if type(value) not in {int, float} or not isfinite(value):  # type: ignore[arg-type]
         raise Malformed("not a number")
     return value  # type: ignore[return-value]
+
+
+def _switch(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise Malformed("neither true nor false")
+    return value
 
 
 def _integer(value: object, limit: int = 1 << 62) -> int:

@@ -91,6 +91,9 @@ class Client:
         self._errors: Counter[tuple[str, str]] = Counter()
         self._rejected: Counter[str] = Counter()
         self._fast: dict[tuple[str, str], deque[float]] = {}
+        self._asked = float("-inf")  # monotonic time of the last request
+        self._count: int | None = None  # GPUs that the driver counted the last time
+        self._listening = False
 
     def configure(self, settings: NvmlSettings) -> None:
         """Take over settings; where they differ the worker ends, and the next request starts another."""
@@ -114,6 +117,7 @@ class Client:
         every
             How many seconds old the readings may be. Those of a GPU that does not answer are never given.
         """
+        self._asked = self._clock()
         with self._lock:
             due = every <= 0 or self._kept.due(groups, every, self._clock())
             answer = self._collect(groups if due else ())
@@ -128,6 +132,15 @@ class Client:
     def known(self) -> tuple[WorkerState, list[tuple[str, str, str]]]:
         """Give what the worker does, and label, UUID and PCI address of each GPU ever seen; never waits for a request."""
         return self._supervisor.state, self._fleet.names()
+
+    @property
+    def listening(self) -> bool:
+        """Whether the driver's events of all GPUs that answer are heard."""
+        return self._listening and self._supervisor.state is WorkerState.RUNNING
+
+    def idle(self) -> float:
+        """Seconds since the last request. A worker that is lost is replaced only when somebody asks."""
+        return self._clock() - self._asked
 
     def events(self, after: int = 0) -> tuple[list[Event], int]:
         """Give the events with a number above ``after``, oldest first, and how many were lost since the start.
@@ -241,10 +254,15 @@ class Client:
             "hertz": self.settings.hertz,
             "events": True,
             "avoid": self._quarantine.devices(),
+            "skip": self._quarantine.groups(),
         }
 
     def _answer(self, reply: Reply) -> Answer:
         now = self._clock()
+        if self._count not in {None, reply.gpus}:
+            # The driver has numbered the GPUs anew: what is left alone by its number may be another one now.
+            self._quarantine.clear()
+        self._count = reply.gpus
         self._numbers = set(range(reply.gpus))
         skipped = {number: self._quarantine.remaining(number, now) for number in self._numbers}
         devices = self._fleet.merge(reply, skipped, now)
@@ -265,6 +283,7 @@ class Client:
 
     def _note(self, reply: Reply) -> None:
         self._calls.extend(reply.calls)
+        self._listening = reply.listening
         for (uuid, name), values in reply.fast.items():
             self._fast.setdefault((uuid, name), deque(maxlen=_MAX_SAMPLES)).extend(values)
         present = {device.uuid for device in reply.devices}

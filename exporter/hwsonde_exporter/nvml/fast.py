@@ -6,10 +6,11 @@ as many as one would get by asking once a second, the worker looks itself, as of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from math import isfinite
 
-from hwsonde_exporter.nvml.gpu import Gpu
+from hwsonde_exporter.nvml.gpu import Gpu, GpuGone
 
 # Name of the quantity, the driver's buffer of it, and how to look at it.
 _BUFFERS = (
@@ -41,8 +42,10 @@ class _Quantity:
     samples: list[float] = field(default_factory=list)
 
     def add(self, value: float) -> None:
-        self.samples.append(value)
-        del self.samples[:-_KEPT]
+        # What is no number fits into no message.
+        if isfinite(value):
+            self.samples.append(value)
+            del self.samples[:-_KEPT]
 
 
 class FastReader:
@@ -68,19 +71,44 @@ class FastReader:
             return None
         return max(0.0, self._due - self._clock())
 
-    def look(self, gpus: list[Gpu], enter: Callable[[Gpu], None]) -> None:
-        """Look at what the driver keeps no samples of, if it is time; ``enter`` is told before each GPU."""
+    def look(
+        self, gpus: list[Gpu], enter: Callable[[Gpu, str], None], skip: Collection[tuple[int, str]] = ()
+    ) -> bool:
+        """Look at what the driver keeps no samples of, if it is time; gives whether a GPU was lost meanwhile.
+
+        Parameters
+        ----------
+        gpus
+            The GPUs that there are.
+        enter
+            Is told of the GPU and the group of calls, before each, whose calls are made next.
+        skip
+            Pairs of the number of a GPU and a group of calls that is left out, since it hung.
+
+        Raises
+        ------
+        DriverGone
+            If no GPU can be asked any more.
+        """
         began = self._clock()
         if self._period is None or began < self._due:
-            return
-        for gpu in gpus:
-            quantities = self._known.get(gpu.uuid)
-            if quantities is not None and not gpu.error:
-                enter(gpu)
-                self._look_at(gpu, quantities)
-        ended = self._clock()
-        # Late looks are not made up for.
-        self._due = max(self._due + self._period, ended, began + (ended - began) / _SHARE)
+            return False
+        lost = False
+        try:
+            for gpu in gpus:
+                quantities = self._known.get(gpu.uuid)
+                if quantities is None or gpu.error:
+                    continue
+                try:
+                    self._look_at(gpu, quantities, enter, skip)
+                except GpuGone as gone:
+                    # The others are looked at all the same.
+                    gpu.error, lost = str(gone), True
+        finally:
+            ended = self._clock()
+            # Late looks are not made up for.
+            self._due = max(self._due + self._period, ended, began + (ended - began) / _SHARE)
+        return lost
 
     def read_buffers(self, gpu: Gpu) -> None:
         """Take what the driver has kept since the last time."""
@@ -141,12 +169,20 @@ class FastReader:
                 kept.append(sample)
         return kept
 
-    def _look_at(self, gpu: Gpu, quantities: dict[str, _Quantity]) -> None:
+    def _look_at(
+        self,
+        gpu: Gpu,
+        quantities: dict[str, _Quantity],
+        enter: Callable[[Gpu, str], None],
+        skip: Collection[tuple[int, str]],
+    ) -> None:
         now = self._clock()
         for name, quantity in quantities.items():
-            if not quantity.poll:
+            if not quantity.poll or (gpu.number, name) in skip:
                 continue
-            value = _LOOKS[name](gpu)
+            # A call that hangs here hangs in the group of the same name, too, and that is what is left out then.
+            enter(gpu, name)
+            value = LOOKS[name](gpu)
             # Memory in use is counted at each call; the others are renewed by the driver in its own time.
             if value is None or (
                 name != "memory" and value == quantity.value and now - quantity.changed < _RENEWED_SECONDS
@@ -167,9 +203,7 @@ def _memory(gpu: Gpu) -> float | None:
 
 def _power(gpu: Gpu) -> float | None:
     field_ = (gpu.nvml.NVML_FI_DEV_POWER_INSTANT, gpu.nvml.NVML_POWER_SCOPE_GPU)
-    found = gpu.fields([field_])
-    value: float | None = found[field_][0] if field_ in found else gpu.ask("nvmlDeviceGetPowerUsage")
-    return value
+    return gpu.field_or(field_, gpu.fields([field_]), "nvmlDeviceGetPowerUsage")
 
 
 def _clock(gpu: Gpu) -> float | None:
@@ -182,7 +216,8 @@ def _utilization(gpu: Gpu) -> float | None:
     return None if rates is None else rates.gpu
 
 
-_LOOKS: dict[str, Callable[[Gpu], float | None]] = {
+# By the name of the quantity, which is that of the group of calls that asks the same.
+LOOKS: dict[str, Callable[[Gpu], float | None]] = {
     "memory": _memory,
     "power": _power,
     "clock": _clock,

@@ -45,9 +45,12 @@ class Fleet:
         for device in reply.devices:
             if device.uuid and device.uuid not in seen and self._note(device, now):
                 seen[device.uuid] = device
+        numbers = {device.number for device in seen.values()}
         devices = []
         for uuid, known in self._known.items():
-            left_out = skipped.get(known.number, {})
+            # The number of one that is missing may be another one's by now.
+            own = uuid in seen or known.number not in numbers
+            left_out = skipped.get(known.number, {}) if own else {}
             if (found := seen.get(uuid)) is not None:
                 up, error, readings = not found.error, found.error, found.readings
             else:

@@ -6,7 +6,7 @@ Nothing here is imported by the exporter itself; ``pynvml`` is passed in by `hws
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -17,12 +17,13 @@ Field = tuple[int, int]  # number of the field, scope
 # What a driver or a card does not have now it may have when MIG or ECC was switched, which nobody tells us.
 _FORGET_SECONDS = 300.0
 _REFUSED_SECONDS = 10.0
+_FIELD_VALUES = "nvmlDeviceGetFieldValues"
 _FIELDS_AT_ONCE = 64
 _WHOLE_DRIVER = frozenset({"uninitialized", "driver_not_loaded", "lib_rm_version_mismatch", "library_not_found"})
 _WHOLE_GPU = frozenset({"gpu_is_lost", "gpu_not_found"})
 _ABSENT = frozenset({"not_supported", "function_not_found", "argument_version_mismatch", "deprecated", "invalid_state"})
 # Answers that say that there is nothing to tell: 0 is the library's "success" where its binding expected more.
-_NOTHING = frozenset({"success", "not_found", "no_data", "not_ready"})
+NOTHING = frozenset({"success", "not_found", "no_data", "not_ready"})
 # A field's value by the type that the driver states: member of the union, bits of a counter that wraps.
 _MEMBERS = (("dVal", 64), ("uiVal", 32), ("ulVal", 64), ("ullVal", 64), ("sllVal", 64), ("siVal", 32), ("usVal", 16))
 
@@ -51,6 +52,7 @@ class Library:
         self.clock = clock
         self.errors: Counter[tuple[str, str]] = Counter()
         self.scratch: dict[str, Any] = {}  # large structures that are used again and again
+        self.spare: list[Any] = []  # buffers of the library that no GPU uses now
         self.group = ""  # which group of calls is being made
         self._names = {
             getattr(nvml, name): name.removeprefix("NVML_ERROR_").lower()
@@ -71,7 +73,7 @@ class Library:
 
     def count(self, error: str) -> None:
         """Count an error that is worth telling."""
-        if error not in _ABSENT and error not in _NOTHING:
+        if error not in _ABSENT and error not in NOTHING:
             self.errors[self.group, error] += 1
 
     def missing(self, function: str) -> bool:
@@ -106,6 +108,7 @@ class Gpu:
         self.error = ""  # that of a call which says how the whole GPU is
         self.memory: dict[str, Any] = {}  # what groups remember between two readings
         self._absent: dict[object, float] = {}
+        self._served: set[object] = set()  # functions and fields that have answered
 
     def renew(self, handle: object, number: int) -> None:
         """Take the handle and the number of a new cycle."""
@@ -162,20 +165,42 @@ class Gpu:
             # Who may not ask now may not in a second either.
             self._absent[place] = self.library.clock() + _REFUSED_SECONDS
 
+    def lacks(self, function: str, *, key: object = None) -> bool:
+        """Whether the library or the GPU is known not to have a function, or does not let it be asked."""
+        place = function if key is None else (function, key)
+        return self.library.missing(function) or self.library.clock() < self._absent.get(place, float("-inf"))
+
     def first(self, *calls: tuple[str, Callable[[], Result]]) -> Result | None:
-        """Result of the first of several functions, newest first, that this library and GPU have."""
+        """Result of the first of several functions, newest first, that this library and GPU have.
+
+        One that has served before is not given up for an error that passes: an older one may count other things, and the
+        series would jump there and back.
+        """
         for function, call in calls:
             result = self.call(function, call)
             if result is not None:
+                self._served.add(function)
                 return result
+            if function in self._served and not self.lacks(function):
+                return None
         return None
+
+    def field_or(self, field: Field, found: Mapping[Field, tuple[float, int]], function: str) -> float | None:
+        """Value of a field among those that were read, or of an older function where the GPU has no such field; as `first`."""
+        if field in found:
+            self._served.add(field)
+            return found[field][0]
+        if field in self._served and not self.lacks(_FIELD_VALUES, key=field):
+            return None
+        value: float | None = self.ask(function)
+        return value
 
     def fields(self, fields: Iterable[Field]) -> dict[Field, tuple[float, int]]:
         """Values of fields that the GPU has, with the bits of the type that the driver states.
 
         Fields that it does not have are not asked again for a while.
         """
-        function = "nvmlDeviceGetFieldValues"
+        function = _FIELD_VALUES
         now = self.library.clock()
         wanted = [field for field in fields if self._absent.get((function, field), now) <= now]
         found: dict[Field, tuple[float, int]] = {}

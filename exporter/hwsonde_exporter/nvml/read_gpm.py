@@ -35,16 +35,12 @@ _LONGEST_SECONDS = 30.0
 
 
 class Pair:
-    """Two buffers of the library that take turns; one at most is filled."""
+    """Two buffers of the library that take turns; one at most is filled. What they told last is kept."""
 
     def __init__(self, buffers: Sequence[Any]) -> None:
         self.buffers = list(buffers)
         self.taken: float | None = None
-
-    def free(self, gpu: Gpu) -> None:
-        """Give the buffers back."""
-        for buffer in self.buffers:
-            gpu.call("nvmlGpmSampleFree", lambda buffer=buffer: gpu.nvml.nvmlGpmSampleFree(buffer))  # type: ignore[misc]
+        self.rows: list[Row] = []
 
 
 def gpm(gpu: Gpu) -> Iterator[Row]:
@@ -60,7 +56,7 @@ def instance_activity(gpu: Gpu, instances: Iterable[int]) -> Iterator[Row]:
     wanted = {f"gpm of instance {instance}": instance for instance in sorted(instances)}
     gone = [key for key in gpu.memory if key.startswith("gpm of instance ") and key not in wanted]
     for key in gone:
-        gpu.memory.pop(key).free(gpu)
+        gpu.library.spare += gpu.memory.pop(key).buffers
     if not wanted or not _supported(gpu):
         return
     nvml, handle = gpu.nvml, gpu.handle
@@ -71,10 +67,12 @@ def instance_activity(gpu: Gpu, instances: Iterable[int]) -> Iterator[Row]:
 
 
 def release(gpu: Gpu) -> None:
-    """Give all buffers of a GPU back."""
-    for key in [key for key in gpu.memory if key.startswith("gpm")]:
-        if isinstance(gpu.memory[key], Pair):
-            gpu.memory.pop(key).free(gpu)
+    """Leave all buffers of a GPU to others.
+
+    They belong to no GPU, so a GPU that comes and goes needs no new ones; nor is a library that may hang asked to take them back.
+    """
+    for key in [key for key, kept in gpu.memory.items() if isinstance(kept, Pair)]:
+        gpu.library.spare += gpu.memory.pop(key).buffers
 
 
 def _supported(gpu: Gpu) -> bool:
@@ -86,23 +84,39 @@ def _look(gpu: Gpu, key: str, metrics: _Metrics, function: str, take: Callable[[
     """Look again, and compare with the last look if that is neither too near nor too far."""
     pair = gpu.memory.get(key)
     if pair is None:
-        buffers = [gpu.call("nvmlGpmSampleAlloc", gpu.nvml.nvmlGpmSampleAlloc) for _ in range(2)]
-        if any(buffer is None for buffer in buffers):
-            Pair([buffer for buffer in buffers if buffer is not None]).free(gpu)
+        buffers = _buffers(gpu)
+        if len(buffers) < 2:
+            gpu.library.spare += buffers
             return
         pair = gpu.memory[key] = Pair(buffers)
     now = gpu.library.clock()
     if pair.taken is not None and now - pair.taken < _LEAST_SECONDS:
+        # Too early: what was told of the time until a moment ago holds.
+        yield from pair.rows
         return
     before, fresh = pair.buffers
     taken = gpu.call(function, lambda: take(fresh) or True)
     elapsed = None if pair.taken is None else now - pair.taken
     pair.taken = now if taken is not None else None
+    pair.rows = []
     if taken is None:
         return
     pair.buffers = [fresh, before]
     if elapsed is not None and elapsed <= _LONGEST_SECONDS:
-        yield from _compare(gpu, before, fresh, metrics)
+        pair.rows = list(_compare(gpu, before, fresh, metrics))
+        yield from pair.rows
+
+
+def _buffers(gpu: Gpu) -> list[Any]:
+    """Two buffers, as far as there are any to be had; those that nobody uses come first."""
+    spare = gpu.library.spare
+    found: list[Any] = []
+    while len(found) < 2:
+        buffer = spare.pop() if spare else gpu.call("nvmlGpmSampleAlloc", gpu.nvml.nvmlGpmSampleAlloc)
+        if buffer is None:
+            break
+        found.append(buffer)
+    return found
 
 
 def _compare(gpu: Gpu, before: Any, fresh: Any, metrics: _Metrics) -> Iterator[Row]:  # noqa: ANN401  (as the binding)

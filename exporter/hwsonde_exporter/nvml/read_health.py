@@ -194,8 +194,10 @@ def fabric(gpu: Gpu) -> Iterator[Row]:
     )
     if info is None:
         return
-    yield "fabric_state", (), info.state
-    if info.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED:
+    # The library fills in one byte of the four that the binding reads.
+    state = info.state & 0xFF
+    yield "fabric_state", (), state
+    if state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED:
         # What the registration ended with: 0 is success.
         yield "fabric_status", (), info.status
     mask = getattr(info, "healthMask", 0)

@@ -42,6 +42,9 @@ def nvlink(gpu: Gpu) -> Iterator[Row]:
     """Bytes of payload over each link."""
     found = _of_links(gpu, BYTES)
     if found:
+        gpu.memory["counts kibibytes"] = True
+    if "counts kibibytes" in gpu.memory:
+        # Both counters may exist and stand at different numbers: one that fails for once is not replaced by the other.
         for (link, direction), (value, _) in found.items():
             yield "nvlink_bytes_total", (link, direction), int(value) * _KIBIBYTE
         return
@@ -51,9 +54,10 @@ def nvlink(gpu: Gpu) -> Iterator[Row]:
 
 def nvlink_health(gpu: Gpu) -> Iterator[Row]:
     """State, speed and errors of each link."""
-    gpu.memory.pop("links", None)  # the groups that are read more often rely on what is found here
-    for link, up in links(gpu):
-        yield "nvlink_up", (str(link),), int(up)
+    # The groups that are read more often rely on what is found here.
+    for link, up in links(gpu, anew=True):
+        if up is not None:
+            yield "nvlink_up", (str(link),), int(up)
     for reading, named in (
         ("nvlink_errors_total", ERRORS_5),
         ("nvlink_packets_total", PACKETS_5),
@@ -73,13 +77,17 @@ def nvlink_health(gpu: Gpu) -> Iterator[Row]:
     yield from _remotes(gpu)
 
 
-def links(gpu: Gpu) -> Sequence[tuple[int, bool]]:
-    """Number of each link that the GPU has, and whether it is active; looked for now and then."""
-    known: tuple[float, list[tuple[int, bool]]] | None = gpu.memory.get("links")
+def links(gpu: Gpu, *, anew: bool = False) -> Sequence[tuple[int, bool | None]]:
+    """Number of each link that the GPU has, and whether it is active; looked for now and then, or ``anew``.
+
+    None for a link that is there, and whose state could not be had this time.
+    """
+    known: tuple[float, list[tuple[int, bool | None]]] | None = gpu.memory.get("links")
     now = gpu.library.clock()
-    if known is not None and now - known[0] < _FIND_SECONDS:
+    if known is not None and now - known[0] < _FIND_SECONDS and not anew:
         return known[1]
-    found = []
+    before = {link for link, _ in known[1]} if known is not None else set()
+    found: list[tuple[int, bool | None]] = []
     for link in range(gpu.nvml.NVML_NVLINK_MAX_LINKS):
         # Beyond the last link the argument is invalid; a link that is not wired may be "not supported" amidst others.
         state = gpu.call("nvmlDeviceGetNvLinkState", lambda link=link: _state(gpu, link), key=link)  # type: ignore[misc]
@@ -87,6 +95,8 @@ def links(gpu: Gpu) -> Sequence[tuple[int, bool]]:
             break
         if state is not None:
             found.append((link, state == gpu.nvml.NVML_FEATURE_ENABLED))
+        elif link in before and not gpu.lacks("nvmlDeviceGetNvLinkState", key=link):
+            found.append((link, None))
     gpu.memory["links"] = (now, found)
     return found
 
@@ -123,7 +133,7 @@ def _remotes(gpu: Gpu) -> Iterator[Row]:
     """What is at the other end of each active link."""
     now = gpu.library.clock()
     taken, rows = gpu.memory.get("remotes", (float("-inf"), []))
-    active = [link for link, up in links(gpu) if up]
+    active = [link for link, up in links(gpu) if up is not False]
     if now - taken >= _REMOTE_SECONDS or active != gpu.memory.get("active"):
         rows = []
         for link in active:

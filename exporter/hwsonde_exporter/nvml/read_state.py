@@ -141,7 +141,7 @@ def power(gpu: Gpu) -> Iterator[Row]:
         # Parts that a board does not measure are 0 on some drivers; a GPU that draws nothing is none.
         if field in found and found[field][0] > 0:
             yield "power_watts", (name,), found[field][0]
-    value = found[average][0] if average in found else gpu.ask("nvmlDeviceGetPowerUsage")
+    value = gpu.field_or(average, found, "nvmlDeviceGetPowerUsage")
     if value is not None:
         yield "power_average_watts", (), value
 
@@ -162,8 +162,8 @@ def pcie(gpu: Gpu) -> Iterator[Row]:
         value = gpu.ask(function)
         if value is not None:
             yield name, (), value
-    found = list(named_fields(gpu, "pcie_replays_total", (("", "NVML_FI_DEV_PCIE_REPLAY_COUNTER"),)))
-    replays = found[0][2] if found else gpu.ask("nvmlDeviceGetPcieReplayCounter")
+    counter = (gpu.nvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER, 0)
+    replays = gpu.field_or(counter, gpu.fields([counter]), "nvmlDeviceGetPcieReplayCounter")
     if replays is not None:
         yield "pcie_replays_total", (), replays
     for _, _, value in named_fields(gpu, "", (("", "NVML_FI_DEV_PCIE_L0_TO_RECOVERY_COUNTER"),)):
@@ -178,6 +178,8 @@ def pcie(gpu: Gpu) -> Iterator[Row]:
 def pcie_throughput(gpu: Gpu) -> Iterator[Row]:
     """Kilobytes a second over 20 ms, which each of the two calls waits for; only where there are no counters of bytes."""
     if gpu.fields([(gpu.nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 0)]):
+        gpu.memory["counts pcie bytes"] = True
+    if "counts pcie bytes" in gpu.memory:
         return
     for direction, name in (("transmit", "NVML_PCIE_UTIL_TX_BYTES"), ("receive", "NVML_PCIE_UTIL_RX_BYTES")):
         value = gpu.ask("nvmlDeviceGetPcieThroughput", getattr(gpu.nvml, name), key=direction)

@@ -120,20 +120,13 @@ def _one_child(found: _Found, library: Path | None, deadline: float, seconds: fl
         [sys.executable, "-P", "-m", _CHILD, json.dumps(arguments)],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd="/", env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
-    assert process.stdout is not None  # noqa: S101  (it was asked for)
-    with process.stdout as output:
-        # Until it counts the GPUs the driver may be waking them up, one after the other.
-        for line in _lines(
-            output.fileno(), lambda: deadline + (seconds if found.at and found.at[0] != "s" else _INIT_SECONDS)
-        ):
-            if line is None:
-                process.kill()
-                break
-            with suppress(ValueError, KeyError, TypeError):
-                found.take(json.loads(line))
-        else:
-            process.wait()
+    try:
+        if _heard_out(found, process, deadline, seconds):
             return found.done or bool(found.failed)
+    finally:
+        # Also where somebody gives up waiting: a call that hangs would keep the process for ever.
+        if process.returncode is None:
+            process.kill()
     try:
         process.wait(_DEATH_SECONDS)
     except subprocess.TimeoutExpired:
@@ -143,8 +136,25 @@ def _one_child(found: _Found, library: Path | None, deadline: float, seconds: fl
     return False
 
 
+def _heard_out(found: _Found, process: subprocess.Popen[bytes], deadline: float, seconds: float) -> bool:
+    """Take what a child says until it ends; False if it falls silent."""
+    assert process.stdout is not None  # noqa: S101  (it was asked for)
+    with process.stdout as output:
+        # Until it counts the GPUs the driver may be waking them up, one after the other.
+        for line in _lines(
+            output.fileno(), lambda: deadline + (seconds if found.at and found.at[0] != "s" else _INIT_SECONDS)
+        ):
+            if line is None:
+                return False
+            with suppress(ValueError, KeyError, TypeError):
+                found.take(json.loads(line))
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_DEATH_SECONDS)
+    return True
+
+
 def _lines(descriptor: int, deadline: Callable[[], float]) -> Iterator[bytes | None]:
-    """Lines as they come; None if none comes in time."""
+    """Lines as they come; None if none comes in time, or one without an end."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     rest = b""
@@ -158,6 +168,7 @@ def _lines(descriptor: int, deadline: Callable[[], float]) -> Iterator[bytes | N
         *whole, rest = (rest + data).split(b"\n")
         yield from whole
         if len(rest) > _MAX_LINE:
+            yield None
             return
 
 

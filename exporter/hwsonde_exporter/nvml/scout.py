@@ -26,6 +26,10 @@ class _Trial:
         self.began = began
         self.asked = False
 
+    def skip(self) -> list[tuple[int, str]]:
+        """Pairs of its GPU and each group of calls that it leaves out."""
+        return [(self.number, group) for group in sorted(self.left_out)]
+
 
 class Scouts:
     """Sends one scout at a time to what is due in the quarantine. Nothing here waits, but for the half second in which a scout dies.
@@ -91,7 +95,7 @@ class Scouts:
         avoid = sorted(set(others) - {number})
         self._trial = _Trial(worker, number, left_out, avoid, now)
         with suppress(Broken):  # found out when it is followed
-            worker.send({**start, "hertz": 0.0, "events": False, "avoid": avoid})
+            worker.send({**start, "avoid": avoid, "skip": self._trial.skip()})
 
     def _follow(self, trial: _Trial, groups: Collection[str], deadline: float) -> None:
         now = self._clock()
@@ -115,7 +119,7 @@ class Scouts:
     def _ask(self, trial: _Trial, groups: Collection[str]) -> None:
         trial.asked = True
         wanted = sorted(set(groups) - trial.left_out - FINDING)
-        trial.worker.send({"number": 1, "groups": wanted, "avoid": trial.avoid, "skip": [], "only": [trial.number]})
+        trial.worker.send({"number": 1, "groups": wanted, "avoid": trial.avoid, "skip": trial.skip()})
 
     def _finish(self, trial: _Trial, hung_in: str | None, now: float) -> None:
         """End a scout; ``hung_in`` is None if it came back."""

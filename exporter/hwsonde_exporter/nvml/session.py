@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from hwsonde_exporter.nvml.event_thread import EventThread
 from hwsonde_exporter.nvml.fast import FastReader
@@ -14,6 +14,8 @@ from hwsonde_exporter.nvml.read_gpm import release
 from hwsonde_exporter.nvml.read_nvlink import bus_id
 
 SAMPLES = "samples"
+EVENTS = "events"
+Reading = list[object]
 _MAX_GPUS = 256
 _MAX_ROWS = 4000
 # Several collectors ask at about the same time; the GPUs are counted once for all.
@@ -21,6 +23,13 @@ _COUNT_SECONDS = 0.5
 # A group that takes longer than this is not read every time: it may use a fifth of the time at most.
 _CHEAP_SECONDS = 0.25
 _SHARE = 0.2
+
+
+class _Rest(NamedTuple):
+    """A group that takes long: until when it is not read again, and what is told meanwhile."""
+
+    until: float
+    gauges: list[Reading]
 
 
 class Session:
@@ -52,7 +61,8 @@ class Session:
         self._numbers: set[int] = set()  # of the GPUs that were found the last time
         self._unreachable: dict[int, str] = {}
         self._calls: list[list[object]] = []
-        self._rest: dict[tuple[str, str], float] = {}
+        self._rest: dict[tuple[str, str], _Rest] = {}
+        self._skip: frozenset[tuple[int, str]] = frozenset()
 
     def versions(self) -> dict[str, str]:
         """Versions of the driver, the library and CUDA, as far as they can be had."""
@@ -66,14 +76,19 @@ class Session:
                 lambda value: f"{value // 1000}.{value % 1000 // 10}",
             ),
         ):
+            self._enter(None, "versions")
             try:
                 found[name] = shown(getattr(self._nvml, function)())
             except Exception as error:  # noqa: BLE001  (the binding raises what it likes)
                 self.library.count(self.library.error_name(error))
+            finally:
+                self._slot.leave(self._clock())
         return found
 
-    def count(self, avoid: Collection[int]) -> None:
-        """Find the GPUs that there are, but for those of these numbers.
+    def count(self, avoid: Collection[int], skip: Collection[tuple[int, str]] = ()) -> None:
+        """Find the GPUs that there are, but for those of these numbers, and wait for their events.
+
+        Groups of calls in ``skip``, by number of the GPU, are left out from now on.
 
         Raises
         ------
@@ -81,8 +96,9 @@ class Session:
             If the driver does not even count them.
         """
         now = self._clock()
-        if now - self._counted < _COUNT_SECONDS and self._avoided == set(avoid):
+        if now - self._counted < _COUNT_SECONDS and self._avoided == set(avoid) and self._skip == set(skip):
             return
+        self._skip = frozenset(skip)
         self.library.group = "attach"
         self._slot.enter(NO_DEVICE, "count", now)
         try:
@@ -103,20 +119,25 @@ class Session:
             if gpu is not None and gpu.uuid not in present:
                 present[gpu.uuid] = gpu
         for uuid in self._gpus.keys() - present.keys():
-            # Its buffers go with it: giving them back to a lost GPU may hang.
-            del self._gpus[uuid]
+            release(self._gpus.pop(uuid))
         self._gpus = present
         self._numbers = {gpu.number for gpu in present.values()}
         self._fast.keep(set(present))
+        self._rest = {key: rest for key, rest in self._rest.items() if key[0] in present}
         if self._events is not None:
-            self._events.watch(list(present.values()))
+            self.library.group = EVENTS
+            try:
+                wanted = [gpu for gpu in present.values() if (gpu.number, EVENTS) not in self._skip]
+                self._events.watch(wanted, lambda gpu: self._enter(gpu, EVENTS))
+            finally:
+                self._slot.leave(self._clock())
         self._counted = now
 
     def reply(
         self, number: int, groups: Collection[str], avoid: Collection[int], skip: Collection[tuple[int, str]]
     ) -> dict[str, Any]:
         """Read groups of all GPUs; raises `DriverGone`."""
-        self.count(avoid)
+        self.count(avoid, skip)
         devices = []
         for gpu in self._gpus.values():
             gpu.error = ""
@@ -135,6 +156,7 @@ class Session:
             "errors": [[group, error, times] for (group, error), times in errors.items()],
             "fast": self._fast.take() if SAMPLES in groups else [],
             "lost_events": 0 if self._events is None else self._events.lost,
+            "listening": self._events is not None and self._events.hears(list(self._gpus.values())),
         }
 
     def wait(self) -> float | None:
@@ -145,16 +167,13 @@ class Session:
         """Look at the quantities that are sampled; raises `DriverGone`."""
         self.library.group = SAMPLES
         try:
-            self._fast.look(list(self._gpus.values()), lambda gpu: self._slot.enter(gpu.number, SAMPLES, self._clock()))
-        except GpuGone:
-            self._counted = float("-inf")
+            if self._fast.look(list(self._gpus.values()), self._enter, self._skip):
+                self._counted = float("-inf")
         finally:
             self._slot.leave(self._clock())
 
-    def close(self) -> None:
-        """Give everything back, as far as the driver still takes it."""
-        for gpu in self._gpus.values():
-            release(gpu)
+    def _enter(self, gpu: Gpu | None, group: str) -> None:
+        self._slot.enter(NO_DEVICE if gpu is None else gpu.number, group, self._clock())
 
     def _find(self, number: int) -> Gpu | None:
         """Give the GPU of a number, or None and note why not."""
@@ -179,17 +198,19 @@ class Session:
         finally:
             self._slot.leave(self._clock())
 
-    def _read(self, gpu: Gpu, groups: Collection[str], skip: Collection[str]) -> list[list[object]]:
-        readings: list[list[object]] = []
-        asked = answered = 0
+    def _read(self, gpu: Gpu, groups: Collection[str], skip: Collection[str]) -> list[Reading]:
+        readings: list[Reading] = []
+        asked = answered = told = 0
         for name in groups:
             if name in skip or (name not in GROUPS and name != SAMPLES):
                 continue
             now = self._clock()
-            if now < self._rest.get((gpu.uuid, name), now):
+            rest = self._rest.get((gpu.uuid, name))
+            if rest is not None and now < rest.until:
+                readings += rest.gauges
                 continue
             asked += 1
-            before = self.library.errors.total()
+            before, first = self.library.errors.total(), len(readings)
             self.library.group = name
             self._slot.enter(gpu.number, name, now)
             try:
@@ -197,17 +218,21 @@ class Session:
             except GpuGone as gone:
                 # The library may still give what it had noted of a GPU that is lost: all that would be stale.
                 gpu.error = str(gone)
+                self._rest = {key: rest for key, rest in self._rest.items() if key[0] != gpu.uuid}
                 return []
             finally:
                 ended = self._clock()
                 self._slot.leave(ended)
-                self._note(gpu, name, ended - now, ended)
+                self._calls.append([name, ended - now])
+            self._note(gpu, name, ended - now, ended, readings[first:])
+            told += len(readings) - first
             answered += self.library.errors.total() == before
-        if asked and not readings and not answered and not gpu.error:
+        if asked and not told and not answered and not gpu.error:
             gpu.error = "unknown"
+            return []
         return readings
 
-    def _run(self, gpu: Gpu, name: str, readings: list[list[object]]) -> None:
+    def _run(self, gpu: Gpu, name: str, readings: list[Reading]) -> None:
         if name == SAMPLES:
             self._fast.read_buffers(gpu)
             return
@@ -220,12 +245,21 @@ class Session:
         except Exception:  # noqa: BLE001  (a defect of ours in one group must not cost the others)
             self.library.count("exception")
 
-    def _note(self, gpu: Gpu, name: str, seconds: float, now: float) -> None:
-        self._calls.append([name, seconds])
+    def _note(self, gpu: Gpu, name: str, seconds: float, now: float, readings: list[Reading]) -> None:
+        """Let a group that took long rest for a while.
+
+        Its gauges are told meanwhile, or they would come and go with each reading. Its counters are not: one that stands still
+        and then jumps has a rate that never was.
+        """
         if seconds > _CHEAP_SECONDS:
-            self._rest[gpu.uuid, name] = now + seconds / _SHARE
+            gauges = [reading for reading in readings if not _counts(str(reading[0]))]
+            self._rest[gpu.uuid, name] = _Rest(now + seconds / _SHARE, gauges)
         else:
             self._rest.pop((gpu.uuid, name), None)
+
+
+def _counts(name: str) -> bool:
+    return name.partition("@")[0].endswith("_total")
 
 
 def _short(label: object) -> str:

@@ -83,7 +83,7 @@ def serve(stream: socket.socket, inbox: Inbox, outbox: socket.socket, slot: Slot
     start = _mapping(receive(stream, inbox))
     try:
         session = begin(start, outbox, slot)
-        session.count(_numbers(start.get("avoid")))
+        session.count(_numbers(start.get("avoid")), _pairs(start.get("skip")))
         stream.sendall(encode({"hello": session.versions()}))
         # What exists now lives as long as the worker.
         gc.collect()
@@ -94,7 +94,7 @@ def serve(stream: socket.socket, inbox: Inbox, outbox: socket.socket, slot: Slot
                 int(request["number"]),
                 [str(group) for group in request["groups"]],
                 _numbers(request["avoid"]),
-                {(int(number), str(group)) for number, group in request["skip"]},
+                _pairs(request["skip"]),
             )
             stream.sendall(encode(reply))
     except DriverGone as gone:
@@ -166,6 +166,11 @@ def _mapping(message: object) -> Mapping[str, Any]:
 
 def _numbers(value: object) -> set[int]:
     return {int(number) for number in value} if isinstance(value, list) else set()
+
+
+def _pairs(value: object) -> set[tuple[int, str]]:
+    """Pairs of the number of a GPU and a group of calls."""
+    return {(int(number), str(group)) for number, group in value} if isinstance(value, list) else set()
 
 
 def _end_with_parent(outbox: socket.socket) -> None:

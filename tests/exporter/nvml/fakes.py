@@ -37,7 +37,7 @@ def reply(number: int, uuids: list[str], **more: Any) -> dict[str, Any]:
     ]
     return {
         "number": number, "gpus": len(uuids), "devices": devices, "unreachable": [], "calls": [["memory", 0.001]], "errors": [],
-        "fast": [], "lost_events": 0, **more,
+        "fast": [], "lost_events": 0, "listening": True, **more,
     }  # fmt: skip
 
 

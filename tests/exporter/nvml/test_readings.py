@@ -217,14 +217,12 @@ class Gpm:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.taken: dict[int, float] = {}
-        self.free: list[int] = []
         self.buffers = 0
 
     def functions(self) -> dict[str, Any]:
         return {
             "nvmlGpmQueryDeviceSupport": SimpleNamespace(isSupportedDevice=1),
             "nvmlGpmSampleAlloc": self.allocate,
-            "nvmlGpmSampleFree": lambda buffer: self.free.append(id(buffer)),
             "nvmlGpmSampleGet": lambda _, buffer: self.taken.update({id(buffer): self.clock.now}),
             "nvmlGpmMigSampleGet": lambda _, instance, buffer: self.taken.update({id(buffer): self.clock.now}),
             "nvmlGpmMetricsGet": self.compare,
@@ -259,7 +257,7 @@ def test_counters_are_compared_over_a_second_and_refused_ones_left_out() -> None
     assert table(GROUPS["gpm"](gpu)) != {}
     assert library.buffers == 2
     release(gpu)
-    assert len(library.free) == 2
+    assert len(gpu.library.spare) == 2
 
 
 def test_instances_have_buffers_of_their_own_and_give_them_back() -> None:
@@ -273,7 +271,7 @@ def test_instances_have_buffers_of_their_own_and_give_them_back() -> None:
     assert library.buffers == 4
     mig.places = ((1, 0), (1, 0), (1, 0))
     table(GROUPS["mig"](gpu))
-    assert len(library.free) == 2
+    assert len(gpu.library.spare) == 2
 
 
 def test_nvlink_4_counts_kibibytes_and_nvlink_5_bytes() -> None:
@@ -307,94 +305,3 @@ def test_numbers_that_the_driver_packs_and_addresses_that_it_pads() -> None:
     assert bus_id("0000:3b:00.0") == "0000:3b:00.0"
     assert bus_id("") == ""
 
-
-# ---- samples -------------------------------------------------------------------------------------------------------
-
-
-def buffer_of(samples: list[tuple[int, int]]) -> Any:
-    """nvmlDeviceGetSamples that gives again what was seen, as some drivers do."""
-    return lambda *_: (
-        1,
-        [SimpleNamespace(timeStamp=time, sampleValue=SimpleNamespace(uiVal=value)) for time, value in samples],
-    )
-
-
-def taken(reader: FastReader) -> dict[str, list[float]]:
-    return {name: values for _, name, values in reader.take()}  # type: ignore[misc]
-
-
-def test_each_sample_of_the_driver_is_taken_once_and_none_from_before() -> None:
-    clock = Clock()
-    samples = [(1_000_000, 10), (1_100_000, 11), (0, 99)]
-    gpu = gpu_of(clock, nvmlDeviceGetSamples=buffer_of(samples))
-    reader = FastReader(10.0, clock)
-    reader.read_buffers(gpu)
-    assert taken(reader)["power"] == [11]
-    samples += [(1_200_000, 12), (1_220_000, 13), (1_310_000, 14)]
-    reader.read_buffers(gpu)
-    # Two that lie nearer than a look are one.
-    assert taken(reader)["power"] == [12, 14]
-    reader.read_buffers(gpu)
-    assert taken(reader) == {}
-
-
-def test_a_buffer_with_one_sample_a_second_is_looked_past() -> None:
-    clock = Clock()
-    samples: list[tuple[int, int]] = []
-    gpu = gpu_of(
-        clock, nvmlDeviceGetSamples=buffer_of(samples), nvmlDeviceGetPowerUsage=lambda _: int(clock.now * 1000)
-    )
-    reader = FastReader(10.0, clock)
-    for second in range(7):
-        samples.append((1 + second * 1_000_000, 5))
-        reader.read_buffers(gpu)
-        clock.now += 1.0
-    reader.take()
-    for _ in range(5):
-        clock.now += 0.1
-        reader.look([gpu], lambda _: None)
-    assert len(taken(reader)["power"]) == 5
-
-
-def test_a_reading_that_has_not_changed_is_not_observed_twice_within_a_second() -> None:
-    clock = Clock()
-    gpu = gpu_of(
-        clock, nvmlDeviceGetPowerUsage=300_000, nvmlDeviceGetMemoryInfo=SimpleNamespace(total=9, used=4, free=5)
-    )
-    reader = FastReader(10.0, clock)
-    for _ in range(7):
-        reader.read_buffers(gpu)
-        clock.now += 1.0
-    for _ in range(25):
-        clock.now += 0.1
-        reader.look([gpu], lambda _: None)
-    values = taken(reader)
-    assert values["power"] == [300_000] * 3
-    assert values["memory"] == [4] * 25
-
-
-def test_looking_takes_a_hundredth_of_the_time_at_most() -> None:
-    clock = Clock()
-
-    def slow(_: object, version: object = None) -> Any:
-        clock.now += 0.05
-        return SimpleNamespace(total=9, used=4, free=5)
-
-    gpu = gpu_of(clock, nvmlDeviceGetMemoryInfo=slow)
-    reader = FastReader(10.0, clock)
-    reader.read_buffers(gpu)
-    began = clock.now
-    looks = 0
-    while clock.now - began < 60.0:
-        before = clock.now
-        reader.look([gpu], lambda _: None)
-        looks += clock.now > before
-        clock.now += 0.1
-    assert looks <= 13
-
-
-def test_without_a_rate_nothing_is_sampled() -> None:
-    reader = FastReader(0.0, Clock())
-    reader.read_buffers(gpu_of(nvmlDeviceGetSamples=buffer_of([(1, 1)])))
-    assert reader.wait() is None
-    assert reader.take() == []

@@ -155,14 +155,16 @@ def running(
     period: float | None = None,
     settle: bool = True,
     prepare: Callable[[ShimHost], object] = lambda _: None,
+    captured: Paths | None = None,
 ) -> Iterator[GpuHost]:
     """An exporter on a recorded host.
 
-    ``prepare`` may inject faults before it starts; ``period`` is the longest period of any collector, in seconds.
+    ``prepare`` may inject faults before it starts; ``period`` is the longest period of any collector, in seconds. ``captured`` are
+    kernel files to take in place of those that are made to fit the recording.
     """
     shim = ShimHost(recording, folder / "nvml", fixed)
     prepare(shim)
-    paths = kernel_files(folder / "host", shim.recording, base)
+    paths = captured or kernel_files(folder / "host", shim.recording, base)
     chosen = {name: _hurried(kind, period) for name, kind in load_collectors().items() if name in kinds}
     settings = ExporterSettings(
         RunnerSettings(frozenset(chosen), timeout=5.0),

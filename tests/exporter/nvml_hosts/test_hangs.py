@@ -25,7 +25,9 @@ from tests.exporter.nvml_hosts.test_faults_end_to_end import (
     settled,
 )
 from tests.nvml_shim.control import Fault
-from tests.nvml_shim.stuck_file import CannotMount, stuck_file
+from tests.nvml_shim.shim_host import ShimHost
+from tests.nvml_shim.stuck_file import CannotMount
+from tests.nvml_shim.unkillable import HOLDERS
 
 TRIED_AGAIN = 2.0
 # Made of two looks that one worker takes a second apart, so they are missing for that time after another one has started.
@@ -122,12 +124,12 @@ def test_a_worker_that_is_killed_is_replaced_before_anybody_misses_it(host: GpuH
     watched(host, before, set(GPUS), lambda _: time.monotonic() > end)
 
 
-def test_a_worker_that_cannot_be_killed_starts_no_second_one(host: GpuHost, tmp_path: Path) -> None:
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_a_worker_that_cannot_be_killed_starts_no_second_one(holder: str, host: GpuHost, tmp_path: Path) -> None:
     before = settled(host)
     healthy = scrape_seconds(host)
     try:
-        with stuck_file(tmp_path / "mount") as path:
-            host.control.inject(Fault(device=0, function="nvmlDeviceGetClockInfo", block=str(path)))
+        with HOLDERS[holder](host.control, "nvmlDeviceGetClockInfo", tmp_path / "mount") as release:
             host.wait(lambda series: one(series, "hwsonde_gpu_nvml_state", state="stuck") == 1)
             started = host.control.initialisations
             gone, _ = host.wait(lambda series: not readings(series))
@@ -140,9 +142,9 @@ def test_a_worker_that_cannot_be_killed_starts_no_second_one(host: GpuHost, tmp_
                 time.sleep(0.1)
             assert host.control.initialisations == started
             assert one(gone, "hwsonde_exporter_collector_success", collector="gpu") is not None
-            host.control.heal()
+            release()
     except CannotMount as error:
-        pytest.skip(f"no process can be made unkillable here: {error}")
+        pytest.skip(f"the kernel holds no process here: {error}")
     wanted = {key for gpu in set(GPUS) - {"0"} for key in of_gpu(before, gpu) if key[0] not in NOT_ALWAYS}
     host.wait(lambda series: wanted <= readings(series).keys(), 60)
     assert host.control.initialisations > started
@@ -185,3 +187,50 @@ def test_the_exporter_ends_at_once_while_a_call_hangs(tmp_path: Path) -> None:
         began = time.monotonic()
         host.exporter.stop()
         assert time.monotonic() - began < 1.0  # what systemd and an operator are promised; the call would hang for ever
+
+
+def left_out(series: Series, gpu: str) -> set[str]:
+    return {dict(labels)["call"] for labels in of(series, "hwsonde_gpu_nvml_skipped", gpu=gpu)}
+
+
+def test_what_is_looked_at_ten_times_a_second_costs_its_group_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quarantine, "_FIRST_SECONDS", TRIED_AGAIN)
+    with running(four_gpus(), tmp_path, deadline=DEADLINE, period=PERIOD, hertz=10.0) as host:
+        before = settled(host)
+        host.wait(lambda series: one(series, "hwsonde_gpu_memory_used_sampled_bytes_count", gpu="2"))
+        host.control.inject(Fault(device=2, function="nvmlDeviceGetMemoryInfo*", hang="asleep"))
+        watched(host, before, set(GPUS) - {"2"}, lambda series: left_out(series, "2") == {"memory"})
+        host.wait(lambda series: of(series, "hwsonde_gpu_power_watts", gpu="2"))
+        # Scouts try it again, and neither the worker nor the other groups of the GPU notice.
+        end = time.monotonic() + 3 * TRIED_AGAIN
+        while time.monotonic() < end:
+            series = host.series()
+            assert (hung(series), left_out(series, "2")) == (1, {"memory"})
+            assert of(series, "hwsonde_gpu_power_watts", gpu="2")
+            time.sleep(0.1)
+        host.control.heal()
+        host.wait(lambda series: not left_out(series, "2") and of(series, "hwsonde_gpu_memory_used_bytes", gpu="2"), 60)
+        assert hung(host.series()) == 1
+
+
+def test_events_that_hang_cost_events_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quarantine, "_FIRST_SECONDS", TRIED_AGAIN)
+
+    def deaf(shim: ShimHost) -> None:
+        shim.control.inject(Fault(device=1, function="nvmlDeviceRegisterEvents", hang="asleep"))
+
+    with running(four_gpus(), tmp_path, deadline=DEADLINE, period=PERIOD, settle=False, prepare=deaf) as host:
+        series, _ = host.wait(
+            lambda series: gpus_up(series) == dict.fromkeys(GPUS, 1) and left_out(series, "1") == {"events"}, 60
+        )
+        assert hung(series) == 1
+        assert one(series, "hwsonde_gpu_xid_source_up", source="nvml") == 0
+        host.control.xid(3, 79)
+        host.wait(lambda series: one(series, "hwsonde_gpu_xid_errors_total", gpu="3", xid="79") == 1)
+        host.control.heal()
+        host.wait(lambda series: one(series, "hwsonde_gpu_xid_source_up", source="nvml") == 1, 60)
+        host.control.xid(1, 79)
+        series, _ = host.wait(lambda series: one(series, "hwsonde_gpu_xid_errors_total", gpu="1", xid="79") == 1)
+        assert hung(series) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from hwsonde_exporter.anonymous import Anonymiser
+from hwsonde_exporter.nvml import record as recorder
 from hwsonde_exporter.nvml._record_calls import device_calls, mig_calls
 from hwsonde_exporter.nvml._record_child import plain
 from hwsonde_exporter.nvml._record_names import Names
@@ -19,7 +21,8 @@ from hwsonde_exporter.nvml.record import FORMAT, NotRecorded, main, record
 from tests.nvml_shim import recording as form
 from tests.nvml_shim.control import Fault
 from tests.nvml_shim.shim_host import ShimHost
-from tests.nvml_shim.stuck_file import CannotMount, stuck_file
+from tests.nvml_shim.stuck_file import CannotMount
+from tests.nvml_shim.unkillable import RECORDER_HOLDERS
 
 HEALTHY = [name for name in form.names() if name != "sick"]
 
@@ -140,15 +143,15 @@ def test_uuids_are_replaced_as_in_the_host_s_other_files() -> None:
     assert len({device["calls"]["nvmlDeviceGetUUID"] for device in made["devices"]}) == 8
 
 
-def test_a_call_that_the_kernel_holds_costs_the_rest_of_the_recording_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize("holder", RECORDER_HOLDERS)
+def test_a_call_that_nothing_ends_costs_the_rest_of_the_recording_only(holder: str, tmp_path: Path) -> None:
     host = ShimHost("workstation", tmp_path / "host")
     try:
-        with stuck_file(tmp_path / "mount") as path:
-            host.control.inject(Fault(device=0, function="nvmlDeviceGetVbiosVersion", block=str(path)))
+        with RECORDER_HOLDERS[holder](host.control, "nvmlDeviceGetVbiosVersion", tmp_path / "mount"):
             made = record(host.library, deadline=0.5, seconds=0.1)
             assert host.control.initialisations == 1
     except CannotMount as error:
-        pytest.skip(f"no process can be made unkillable here: {error}")
+        pytest.skip(f"the kernel holds no process here: {error}")
     assert made["faults"] == [{"device": 0, "function": "nvmlDeviceGetVbiosVersion", "hang": "asleep"}]
     assert made["devices"][0]["calls"]["nvmlDeviceGetName"] == "NVIDIA GeForce RTX 4080 SUPER"
 
@@ -174,3 +177,23 @@ def test_the_command_writes_a_recording_without_identities(tmp_path: Path) -> No
     made = json.loads(out.read_text())
     assert host.uuid(0) not in out.read_text()
     assert form.lines(made)
+
+
+def test_an_operator_who_gives_up_leaves_no_process_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self)
+
+    def give_up(found: object, message: object) -> None:
+        raise KeyboardInterrupt
+
+    host = ShimHost("workstation", tmp_path / "host")
+    host.control.inject(Fault(function="*", hang="deaf"))
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    monkeypatch.setattr(recorder._Found, "take", give_up)
+    with pytest.raises(KeyboardInterrupt):
+        record(host.library)
+    assert [process.wait(10) for process in started] == [-signal.SIGKILL]
