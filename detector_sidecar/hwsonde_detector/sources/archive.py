@@ -233,6 +233,22 @@ class ArchiveSource:
             if end < size:
                 self.warning = f"{self.path}: the last record was cut off; all before it was used"
 
+    def span(self) -> tuple[int, int] | None:
+        """Times of the earliest and the latest answer, None where there is none; only the heads of the records are read.
+
+        Raises
+        ------
+        ArchiveError
+            The archive is damaged before its last record.
+        """
+        times: list[int] = []
+        with self._open() as file:
+            for _ in _walk(file, self.path, os.fstat(file.fileno()).st_size):
+                head = file.read(_READ.size)
+                if len(head) == _READ.size and head[0] == _KIND_READ:
+                    times.append(_READ.unpack(head)[1])
+        return (min(times), max(times)) if times else None
+
     def _open(self) -> BinaryIO:
         try:
             file = open_at_once(self.path)
