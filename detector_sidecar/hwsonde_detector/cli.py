@@ -1,4 +1,4 @@
-"""The command line: run, check-config, replay, capture."""
+"""The command line: run, check-config, replay, capture, report."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from hwsonde_detector.errors import ArchiveError, ConfigError, DetectorError, So
 try:
     from hwsonde_detector.config import Config, format_duration, load_config, parse_duration, place
     from hwsonde_detector.config.loading import FLAGS
+    from hwsonde_detector.past.when import joined
+    from hwsonde_detector.reports import command as report
 except ModuleNotFoundError as error:
     if str(error.name).startswith("hwsonde"):
         raise
@@ -41,7 +43,7 @@ _HELP = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says; give the exit status (0 good, 2 an error that the operator can mend, 1 a defect)."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_args(joined(sys.argv[1:] if arguments is None else arguments))
     logs.set_up()
     try:
         status: int = options.command(options)
@@ -94,6 +96,10 @@ def _parser() -> argparse.ArgumentParser:
     record.add_argument("--every", metavar="DURATION", help="how often (default: tick, and 1s where that is auto)")
     _configured(record, ("--source.url", "--log.level", "--log.format"))
     record.set_defaults(command=_capture)
+
+    explained = commands.add_parser("report", help=report.HELP, allow_abbrev=False)
+    _configured(explained, report.FLAGS)
+    report.add_report(explained, _load)
     return parser
 
 

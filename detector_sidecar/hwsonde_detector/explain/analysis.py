@@ -155,5 +155,3 @@ def _touches(episode: Episode, span: tuple[int, int]) -> bool:
     start_ms, end_ms = span
     lasts = episode.end_ms is None or episode.end_ms > start_ms
     return lasts and episode.onset_ms <= end_ms
-
-

@@ -189,6 +189,7 @@ def _cause(
             }
             for onset in cause.onsets
         ],
+        "first_known": len(cause.first) == 1,
         "order": order_sentence(cause),
         "channels": [_finding(one, rows.get((rank, one.entity, one.channel.name))) for one in cause.findings],
         "moved": [

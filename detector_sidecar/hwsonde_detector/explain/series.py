@@ -20,7 +20,7 @@ class Points:
     times, values
         Of each point: milliseconds, ascending, and the value in the channel's own unit.
     step_ms
-        Usual distance of two points; where two are further apart than twice that, something is missing between them.
+        Usual distance of two points; where two are further apart than two and a half times that, something is missing between them.
     """
 
     times: tuple[int, ...]
