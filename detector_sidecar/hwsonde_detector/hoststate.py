@@ -93,13 +93,12 @@ def _channel(channel: Channel) -> dict[str, Any]:
 
 
 def _read_channel(part: Mapping[str, Any]) -> Channel:
-    device = part["device"]
-    known = {
-        **part,
-        "subsystem": Subsystem(part["subsystem"]),
-        "device": Device(**device) if device is not None else None,
-    }
+    known = {**part, "subsystem": Subsystem(part["subsystem"]), "device": _read_device(part["device"])}
     return Channel(**known)
+
+
+def _read_device(part: Mapping[str, Any] | None) -> Device | None:
+    return Device(**part) if part is not None else None
 
 
 def episode_document(episode: Episode) -> dict[str, Any]:
@@ -122,5 +121,7 @@ def read_episode(part: Mapping[str, Any]) -> Episode:
                 Contribution(**{**entry, "channel": _read_channel(entry["channel"])}) for entry in part["top"]
             ),
             "first_channels": tuple((str(name), int(at)) for name, at in part["first_channels"]),
+            # States of versions that named no device lack it.
+            "device": _read_device(part.get("device")),
         }
     )

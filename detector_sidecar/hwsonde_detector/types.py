@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +112,14 @@ class Channel:
         For people: ``cores``, ``bytes/s``, ``ratio``.
     signed
         Whether healthy values may be below 0 (the change of a level per second).
+    title
+        What people call it, such as ``SM clock``; empty where its name must serve.
+    address
+        Where its device sits (PCI address or slot); empty where nothing tells.
+    flow
+        Whether it is the rate of a counter: work done, time waited, errors. Less of it than usual is no cause.
+    paced
+        Whether its values are read at a pace of their own, and only shown at each scrape.
     """
 
     name: str
@@ -122,6 +130,10 @@ class Channel:
     weight: float = 1.0
     unit: str = ""
     signed: bool = False
+    title: str = ""
+    address: str = ""
+    flow: bool = False
+    paced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +163,26 @@ class Frame:
         return np.isfinite(self.values)
 
 
+class Direction(StrEnum):
+    """How a channel deviates: above or below what is expected, restless where it is steady, or still where it always moves."""
+
+    HIGH = "high"
+    LOW = "low"
+    NOISY = "noisy"
+    STUCK = "stuck"
+
+
+# Stands for the direction that the value and its bounds give.
+_BY_VALUE = cast(Direction, "")
+
+
 @dataclass(frozen=True, slots=True)
 class Contribution:
     """A channel's part in an anomalous score.
 
     ``share`` is its part of the whole (0..1); ``deviation`` the distance from the expected value in robust deviations, signed;
-    ``lower`` and ``upper`` bound what was expected, in the channel's own unit, as is ``value``.
+    ``lower`` and ``upper`` bound what was expected, in the channel's own unit, as is ``value``. ``direction`` is by default that of
+    the value: beyond a bound, or the sign of the deviation between them.
     """
 
     channel: Channel
@@ -165,6 +191,18 @@ class Contribution:
     value: float
     lower: float
     upper: float
+    direction: Direction = _BY_VALUE
+
+    def __post_init__(self) -> None:
+        # The word of a kept state becomes the member again; one that is not known raises ValueError.
+        object.__setattr__(self, "direction", Direction(self.direction or self._side()))
+
+    def _side(self) -> Direction:
+        if self.value > self.upper:
+            return Direction.HIGH
+        if self.value < self.lower:
+            return Direction.LOW
+        return Direction.LOW if self.deviation < 0 else Direction.HIGH
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +231,8 @@ class Score:
         Share of the channels that the model looks at which this window really judged (0..1).
     anomalous_channels
         Share of judged channels outside of their band (0..1).
+    devices
+        Devices whose channels deviate most, with their part of the whole (0..1), largest first, bounded.
     """
 
     entity: Entity
@@ -205,6 +245,7 @@ class Score:
     threshold: float
     coverage: float
     anomalous_channels: float
+    devices: tuple[tuple[Device, float], ...] = ()
 
 
 class Phase(StrEnum):
@@ -241,6 +282,10 @@ class Episode:
         Contributions at the peak.
     first_channels
         Channels in order of onset, with the time of the first row outside of the band.
+    device
+        The part whose channels carry the deviation; None where no single one does.
+    uncertainty_ms
+        The onset and each time in ``first_channels`` may lie this much earlier or later: one scrape interval.
     """
 
     identity: str
@@ -253,6 +298,8 @@ class Episode:
     title: str
     top: tuple[Contribution, ...] = ()
     first_channels: tuple[tuple[str, int], ...] = ()
+    device: Device | None = None
+    uncertainty_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ began with does not. Reveal (channel, share, deviation, direction) is where the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hwsonde_detector.types import Channel, Contribution, Device, Entity, Episode, Score
+from hwsonde_detector.types import Channel, Contribution, Device, Direction, Entity, Episode, Score
 
 _SCORE_CAP = 10.0
 _EARLY_WINDOWS = 30
@@ -19,7 +19,6 @@ _EARLY_WINDOWS = 30
 _QUIET = 0.7
 # From this share on a channel is part of what happens, and no longer noise beside it.
 _HEARD = 0.05
-_STUCK_WINDOWS = 3
 # A device is named when it has most of what devices have, and enough of everything.
 _DEVICE_OF_DEVICES = 0.6
 _DEVICE_OF_ALL = 0.25
@@ -31,15 +30,6 @@ class Role(StrEnum):
     CAUSE = "cause"
     SYMPTOM = "symptom"
     ELSEWHERE = "elsewhere"
-
-
-class Direction(StrEnum):
-    """How a channel left what was expected."""
-
-    HIGH = "high"
-    LOW = "low"
-    NOISY = "noisy"
-    STUCK = "stuck"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +46,7 @@ class Finding:
     share
         Part of the evidence of the cause and of what goes with it (0..1).
     direction
-        Above its band, below it, restless, or without any movement.
+        That of the windows with most evidence.
     deviation, value, lower, upper
         At the window with most evidence: distance in spreads, value and expected band in the channel's own unit.
     first_ms
@@ -93,37 +83,20 @@ class Tally:
     total: float = 0.0
     heard_ms: int | None = None
     _most: float = -1.0
-    _above: int = 0
-    _below: int = 0
-    _inside: int = 0
-    _lowest: float = float("inf")
-    _highest: float = float("-inf")
+    _votes: dict[Direction, float] = field(default_factory=dict)
 
     def add(self, part: Contribution, evidence: float, at_ms: int) -> None:
         """Take what one window said."""
         self.total += evidence
         if evidence > self._most:
             self.best, self._most = part, evidence
-        if part.value > part.upper:
-            self._above += 1
-        elif part.value < part.lower:
-            self._below += 1
-        else:
-            self._inside += 1
-        self._lowest, self._highest = min(self._lowest, part.value), max(self._highest, part.value)
+        self._votes[part.direction] = self._votes.get(part.direction, 0.0) + evidence
         if self.heard_ms is None and part.share >= _HEARD:
             self.heard_ms = at_ms
 
     def direction(self) -> Direction:
-        """Above or below in most windows; else restless, or the same value in all of them."""
-        windows = self._above + self._below + self._inside
-        if 2 * self._above > windows:
-            return Direction.HIGH
-        if 2 * self._below > windows:
-            return Direction.LOW
-        if self._inside == windows >= _STUCK_WINDOWS and self._lowest == self._highest:
-            return Direction.STUCK
-        return Direction.NOISY
+        """That of the windows with most evidence."""
+        return max(sorted(self._votes), key=lambda direction: self._votes[direction], default=self.best.direction)
 
 
 def tallies(episode: Episode, scores: Sequence[Score]) -> list[Tally]:

@@ -18,6 +18,7 @@ from hwsonde_detector.explain.neighbours import Neighbours, neighbours
 from hwsonde_detector.explain.nextsteps import RUNBOOK, STEPS
 from hwsonde_detector.explain.rootcause import Cause
 from hwsonde_detector.explain.series import Points, peaks
+from hwsonde_detector.explain.titles import channel_label
 from hwsonde_detector.explain.verdict import (
     Moments,
     against,
@@ -208,6 +209,7 @@ def _finding(one: Finding, points: Points | None) -> dict[str, Any]:
     return {
         "host": name_of(one.entity),
         "channel": one.channel.name,
+        "label": channel_label(one.channel),
         "subsystem": str(one.channel.subsystem),
         "device": None if device is None else {"class": device.kind, "name": device.name},
         "role": str(one.role),

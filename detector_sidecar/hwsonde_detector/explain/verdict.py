@@ -9,10 +9,10 @@ from enum import StrEnum
 from math import isfinite
 
 from hwsonde_detector.explain.coverage import Coverage, shares
-from hwsonde_detector.explain.findings import Direction, Finding, Role
+from hwsonde_detector.explain.findings import Finding, Role
 from hwsonde_detector.explain.rootcause import Cause, Onset
-from hwsonde_detector.explain.titles import quantity
-from hwsonde_detector.types import Entity
+from hwsonde_detector.explain.titles import channel_label, part_name, quantity
+from hwsonde_detector.types import Direction, Entity
 
 _DAY_MS = 86_400_000
 _NAMED = 3
@@ -78,26 +78,29 @@ def against(finding: Finding) -> str:
     value, low, high = (quantity(one, unit) for one in (finding.value, finding.lower, finding.upper))
     if finding.direction is Direction.STUCK:
         return f"stuck at {value}"
+    if finding.direction is Direction.NOISY:
+        return f"{value}, unsteady between {low} and {high}"
     if finding.value > finding.upper:
         return f"{value}, expected at most {high}"
     if finding.value < finding.lower:
         return f"{value}, expected at least {low}"
-    return f"{value}, unsteady between {low} and {high}"
+    return f"{value}, unusually {finding.direction} between {low} and {high}"
 
 
 def cause_sentence(cause: Cause, moments: Moments) -> str:
     """``n17: memory: pressure 63 %, expected at most 4 %, since 19:23:41Z; also ...``, with the other hosts where there are some."""
     hosts = [name_of(onset.entity) for onset in cause.onsets]
     first = cause.onsets[0].entity
-    part = f"{cause.subsystem} {cause.device.name}" if cause.device is not None else str(cause.subsystem)
     own = [one for one in cause.findings if one.entity == first and one.role is not Role.ELSEWHERE]
     loudest = next((one for one in own if cause.device is None or one.channel.device == cause.device), None)
+    address = loudest.channel.address if loudest is not None and loudest.channel.device == cause.device else ""
+    part = part_name(cause.subsystem, cause.device, address)
     since = f"since {moments.text(cause.start_ms)}"
     if loudest is None:
         return f"{_who(cause, hosts)}: {part}: unusual {since}"
-    others = [one.channel.name for one in own if one is not loudest][:2]
+    others = [channel_label(one.channel, cause.device) for one in own if one is not loudest][:2]
     also = f"; also {', '.join(others)}" if others else ""
-    return f"{_who(cause, hosts)}: {part}: {loudest.channel.name} {against(loudest)}, {since}{also}"
+    return f"{_who(cause, hosts)}: {part}: {channel_label(loudest.channel, cause.device)} {against(loudest)}, {since}{also}"
 
 
 def order_sentence(cause: Cause) -> str:

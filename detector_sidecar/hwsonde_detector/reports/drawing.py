@@ -186,7 +186,7 @@ def channel_chart(finding: dict[str, Any]) -> Chart | None:
     marks = (Tick(_px(plot.x(first)), "onset"),) if inside else ()
     y_ticks = tuple(Tick(_px(plot.y(value)), label) for value, label in zip(ticks, labels, strict=True))
     span = f"between {quantity(min(values), finding['unit'])} and {quantity(max(values), finding['unit'])}"
-    words = f"{finding['channel'][:120]} over time, {span}; {finding['sentence']}."
+    words = f"{finding['label'][:120]} over time, {span}; {finding['sentence']}."
     return _chart(plot, paths, dots, boxes, marks, y_ticks, words)
 
 
