@@ -1,7 +1,7 @@
 """Evidence of single channels over the windows of an episode. Pure.
 
 Evidence of a channel is the sum of share x fused score over the windows of its episode. A score counts up to 10, so that one wild window
-does not outvote a minute, and the n-th window after the onset counts min(1, 30 / n): what a fault drags along gathers with time, what it
+does not outvote a minute, and the n-th window after the onset counts min(1, 10 / n): what a fault drags along gathers with time, what it
 began with does not. Reveal (channel, share, deviation, direction) is where the form of the answer comes from.
 """
 
@@ -14,7 +14,7 @@ from enum import StrEnum
 from hwsonde_detector.types import Channel, Contribution, Device, Direction, Entity, Episode, Score
 
 _SCORE_CAP = 10.0
-_EARLY_WINDOWS = 30
+_EARLY_WINDOWS = 10
 # Windows below it belong to the end of an episode.
 _QUIET = 0.7
 # From this share on a channel is part of what happens, and no longer noise beside it.

@@ -153,7 +153,7 @@ def root_causes(
     """
     parts: list[_Part] = []
     total = 0.0
-    for episode in episodes:
+    for episode in sorted(episodes, key=lambda one: (one.onset_ms, one.identity)):
         interval = intervals_ms.get(episode.entity, 0)
         found = tallies(episode, scores.get(episode.entity, ()))
         total += _seconds(interval) * sum(tally.total for tally in found)

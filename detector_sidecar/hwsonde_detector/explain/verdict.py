@@ -180,7 +180,7 @@ def _judged(hosts: Sequence[Coverage]) -> str:
         return f"{text}, none above {rounded_up(worst)}."
     windows_above = sum(host.loud for host in loud)
     many = f"{windows_above} single window{'s' if windows_above > 1 else ''} above 1"
-    return f"{text}; {many} (at most {worst:.2g}, on {listed([name_of(one.entity) for one in loud])}), none of them lasted."
+    return f"{text}; {many} (at most {rounded_up(worst)}, on {listed([name_of(one.entity) for one in loud])}), none of them lasted."
 
 
 def rounded_up(score: float) -> str:
