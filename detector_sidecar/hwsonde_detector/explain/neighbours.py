@@ -8,7 +8,7 @@ from enum import StrEnum
 from math import isfinite
 
 from hwsonde_detector.explain.rootcause import Cause
-from hwsonde_detector.explain.verdict import listed, name_of, rounded_up
+from hwsonde_detector.explain.verdict import brief, called, listed, rounded_up
 from hwsonde_detector.types import Entity, Episode, Score
 
 
@@ -117,13 +117,13 @@ def _overlaps(episode: Episode, entity: Entity, start_ms: int, end_ms: int) -> b
 
 def _sentence(first: Entity, job: str | None, hosts: Sequence[Neighbour]) -> str:
     if not hosts:
-        return f"No other host was read in this time: whether it was only {name_of(first)} is not known."
-    of = f"the {len(hosts) + 1} hosts of {job}" if job is not None else f"the {len(hosts) + 1} hosts that were read"
-    by = {kind: [name_of(one.entity) for one in hosts if one.behaviour is kind] for kind in Behaviour}
+        return f"No other host was read in this time: whether it was only {called(first)} is not known."
+    of = f"the {len(hosts) + 1} hosts of {brief(job)}" if job is not None else f"the {len(hosts) + 1} hosts that were read"
+    by = {kind: [called(one.entity) for one in hosts if one.behaviour is kind] for kind in Behaviour}
     same, quiet = by[Behaviour.SAME], [one.worst for one in hosts if one.behaviour is Behaviour.QUIET and one.worst is not None]
     if len(same) == len(hosts):
         return f"All of {of} show it: look at the job or at what they share first."
-    parts = [f"{len(same) + 1} of {of} show it" if same else f"Only {name_of(first)} of {of} shows it"]
+    parts = [f"{len(same) + 1} of {of} show it" if same else f"Only {called(first)} of {of} shows it"]
     if quiet:
         parts.append(f"{len(quiet)} stayed at or below {rounded_up(max(quiet))}")
     if by[Behaviour.OTHER]:

@@ -22,6 +22,7 @@ from hwsonde_detector.explain.titles import channel_label
 from hwsonde_detector.explain.verdict import (
     Moments,
     against,
+    called,
     cause_sentence,
     listed,
     name_of,
@@ -276,7 +277,7 @@ def _before(analysis: Analysis, cause: Cause, before: Before) -> dict[str, Any]:
     where = f", with those {before.where}" if before.where else ""
     moments = Moments(since, analysis.run.end_ms)
     text = f"since {moments.text(since)}{where}"
-    host, repeated = name_of(first.entity), ""
+    host, repeated = called(first.entity), ""
     if len(first.episodes) > 1:
         repeated = f" In this range it came {len(first.episodes)} times."
     if not same:

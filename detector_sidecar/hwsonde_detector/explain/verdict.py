@@ -54,6 +54,16 @@ def name_of(entity: Entity) -> str:
     return str(entity) or "unnamed"
 
 
+def brief(text: str, most: int = 80) -> str:
+    """A name as a sentence bears it: the middle of what somebody made very long is left out."""
+    return text if len(text) <= most else f"{text[: most - 21]}\N{HORIZONTAL ELLIPSIS}{text[-20:]}"
+
+
+def called(entity: Entity) -> str:
+    """A host in a sentence."""
+    return brief(name_of(entity))
+
+
 def listed(names: Sequence[str], most: int = _NAMED) -> str:
     """``a, b and c``, or ``a, b, c and 5 more``."""
     shown = list(names[:most])
@@ -89,7 +99,7 @@ def against(finding: Finding) -> str:
 
 def cause_sentence(cause: Cause, moments: Moments) -> str:
     """``n17: memory: pressure 63 %, expected at most 4 %, since 19:23:41Z; also ...``, with the other hosts where there are some."""
-    hosts = [name_of(onset.entity) for onset in cause.onsets]
+    hosts = [called(onset.entity) for onset in cause.onsets]
     first = cause.onsets[0].entity
     own = [one for one in cause.findings if one.entity == first and one.role is not Role.ELSEWHERE]
     loudest = next((one for one in own if cause.device is None or one.channel.device == cause.device), None)
@@ -110,10 +120,10 @@ def order_sentence(cause: Cause) -> str:
     rest = [onset for onset in cause.onsets if onset.entity not in cause.first]
     within = seconds(max(onset.uncertainty_ms for onset in cause.onsets))
     if len(cause.first) > 1:
-        names = listed([name_of(entity) for entity in cause.first])
+        names = listed([called(entity) for entity in cause.first])
         text = f"Which of {names} was first cannot be told: they began within one scrape interval ({within})"
         return f"{text}." if not rest else f"{text}; {_later(cause, rest)}."
-    return f"{name_of(cause.first[0])} was first; {_later(cause, rest)} (plus or minus {within})."
+    return f"{called(cause.first[0])} was first; {_later(cause, rest)} (plus or minus {within})."
 
 
 def seconds(ms: float) -> str:
@@ -166,7 +176,7 @@ def _who(cause: Cause, hosts: Sequence[str]) -> str:
 
 
 def _later(cause: Cause, rest: Sequence[Onset]) -> str:
-    return listed([f"{name_of(one.entity)} {seconds(one.at_ms - cause.start_ms)} later" for one in rest])
+    return listed([f"{called(one.entity)} {seconds(one.at_ms - cause.start_ms)} later" for one in rest])
 
 
 def _judged(hosts: Sequence[Coverage]) -> str:
@@ -180,7 +190,7 @@ def _judged(hosts: Sequence[Coverage]) -> str:
         return f"{text}, none above {rounded_up(worst)}."
     windows_above = sum(host.loud for host in loud)
     many = f"{windows_above} single window{'s' if windows_above > 1 else ''} above 1"
-    return f"{text}; {many} (at most {rounded_up(worst)}, on {listed([name_of(one.entity) for one in loud])}), none of them lasted."
+    return f"{text}; {many} (at most {rounded_up(worst)}, on {listed([called(one.entity) for one in loud])}), none of them lasted."
 
 
 def rounded_up(score: float) -> str:
@@ -204,14 +214,14 @@ def _limits(hosts: Sequence[Coverage]) -> tuple[str, ...]:
             found.append(f"{len(some)} of {len(hosts)} hosts {what} ({listed(_names(some))}).")
     if thin:
         worst = min(thin, key=lambda host: (host.windows, host.channels))
-        share = f"{percent(worst.windows)} of windows and {percent(worst.channels)} of channels on {name_of(worst.entity)}"
+        share = f"{percent(worst.windows)} of windows and {percent(worst.channels)} of channels on {called(worst.entity)}"
         found.append(f"{len(thin)} of {len(hosts)} hosts were judged too little: {share}.")
     if restless:
         worst = max(restless, key=lambda host: host.loud / host.judged)
-        share = f"{percent(worst.loud / worst.judged)} of windows on {name_of(worst.entity)}"
+        share = f"{percent(worst.loud / worst.judged)} of windows on {called(worst.entity)}"
         found.append(f"{len(restless)} of {len(hosts)} hosts were above 1 more often than chance explains: {share}.")
     return tuple(found)
 
 
 def _names(hosts: Sequence[Coverage]) -> list[str]:
-    return [name_of(host.entity) for host in hosts]
+    return [called(host.entity) for host in hosts]
