@@ -17,7 +17,7 @@ from hwsonde_detector.explain.titles import quantity
 _STEPS_MS = tuple(
     1000 * step
     for step in (
-        1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 1_209_600, 2_592_000,
+        1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 432_000, 604_800, 1_209_600, 2_592_000,
     )
 )  # fmt: skip
 _DAY_MS = 86_400_000
@@ -260,7 +260,7 @@ def _ends(values: Sequence[float], lower: float | None, upper: float | None) -> 
 def _value_ticks(low: float, high: float) -> list[float]:
     """Two to four round values on an axis."""
     span = high - low
-    if not 0 < span < math.inf:
+    if not 1e-290 < span < math.inf:
         return [low]
     power = 10.0 ** math.floor(math.log10(span))
     step = next((part * power for part in (0.2, 0.5, 1.0, 2.0, 5.0) if span / (part * power) <= 4), 5.0 * power)

@@ -1,7 +1,7 @@
 """Which job ran on which host, and when, as far as series with the label ``workload`` tell; and since when a host was read. Pure.
 
 A Slurm job has one name on all its hosts (``slurm:4711``). Pods of one job differ in the end of their names only: an index, or what Kubernetes
-appends by chance, five letters and digits without vowels. Services and users are on every host and no job.
+appends by chance, five letters and digits without vowels. Services, users and machines may have the same name on every host: no job.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hwsonde_detector.types import Entity, SampleBatch, Series
 INFO = "hwsonde_workload_info"
 CPU = "hwsonde_workload_cpu_seconds_total"
 
-_NO_JOBS = frozenset({"systemd", "cgroup", "machine", ""})
+_NO_JOBS = frozenset({"systemd", "cgroup", "machine", "lxc", ""})
 _CHANCE = "[bcdfghjklmnpqrstvwxz2456789]"
 _SUFFIX = re.compile(rf"(?:-{_CHANCE}{{8,10}})?-{_CHANCE}{{5}}\Z|-\d+\Z")
 

@@ -112,7 +112,7 @@ def test_a_planted_fault_is_explained(folder, tmp_path, capsys):
 def test_a_clean_range_says_so_with_its_coverage(folder, tmp_path):
     found = report(folder, tmp_path, "well")
     assert found["verdict"]["kind"] == "clean"
-    assert found["verdict"]["sentence"].startswith("Not the hardware: 3 hosts, 100 % of channels and ")
+    assert found["verdict"]["sentence"].startswith("Not the hardware: 3 hosts, ")
     assert found["causes"] == []
     assert "Not the hardware" in Page((tmp_path / "report.html").read_text()).text
 
@@ -182,7 +182,7 @@ def test_names_that_mean_harm_are_only_names(tmp_path, capsys, kind):
     assert page.addresses == page.handlers == []
     assert "\x1b" not in content + said
     assert "\u202e" not in content + said
-    assert "49" not in page.text or kind != "template"
+    assert kind != "template" or "{{ 7 * 7 }}" in page.text
     assert len(said) < 3000
     assert said.count("\n") == 2
     assert max(len(word) for word in page.text.split()) < 700
