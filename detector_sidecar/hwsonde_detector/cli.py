@@ -1,4 +1,4 @@
-"""The command line: run, check-config, replay, capture, backtest."""
+"""The command line: run, check-config, replay, capture, backtest, report."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ try:
     from hwsonde_detector.config.loading import FLAGS
     from hwsonde_detector.past import command as backtest
     from hwsonde_detector.past.when import joined
+    from hwsonde_detector.reports import command as report
 except ModuleNotFoundError as error:
     if str(error.name).startswith("hwsonde"):
         raise
@@ -100,6 +101,10 @@ def _parser() -> argparse.ArgumentParser:
     past = commands.add_parser("backtest", help=backtest.HELP, allow_abbrev=False)
     _configured(past, backtest.FLAGS)
     backtest.add_backtest(past, _load)
+
+    explained = commands.add_parser("report", help=report.HELP, allow_abbrev=False)
+    _configured(explained, report.FLAGS)
+    report.add_report(explained, _load)
     return parser
 
 

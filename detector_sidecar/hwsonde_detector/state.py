@@ -138,6 +138,32 @@ def load_state(directory: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]
         ) from error
 
 
+def peek_state(directory: Path) -> dict[str, Any] | None:
+    """Read the document of the state and change nothing: for programs beside the running detector. None where there is no state.
+
+    Raises
+    ------
+    StateError
+        The file cannot be read, is damaged or was written by a newer version; it is left as it is.
+    """
+    target = directory / FILE_NAME
+    try:
+        content = read_regular(target)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StateError(f"{target}: cannot be read ({error.strerror or error})") from error
+    trailer = _TRAILER.match(content[-_TRAILER_BYTES:])
+    if trailer is None or hashlib.sha256(content[:-_DIGEST_BYTES]).hexdigest().encode() != trailer[2]:
+        raise StateError(f"{target}: damaged or cut short; it was left as it is")
+    if int(trailer[1]) > VERSION:
+        raise StateError(f"{target}: version {int(trailer[1])} is newer than this program's {VERSION}; it was left as it is")
+    try:
+        return _decode(content)[0]
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise StateError(f"{target}: damaged ({error}); it was left as it is") from error
+
+
 def set_aside(directory: Path) -> str:
     """Rename a state that is whole but fits nothing that runs here to ``state.npz.unfit-N`` (the last 3 are kept).
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hwsonde_detector import state
 from hwsonde_detector.errors import StateError
-from hwsonde_detector.state import check_directory, load_state, save_state
+from hwsonde_detector.state import check_directory, load_state, peek_state, save_state
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(),
@@ -244,3 +244,16 @@ def test_a_value_that_cannot_be_kept_leaves_the_old_state(
     with pytest.raises(StateError, match="a value cannot be kept"):
         save_state(saved, document, arrays)
     assert (saved / "state.npz").read_bytes() == content
+
+
+def test_peeking_changes_nothing(tmp_path):
+    assert peek_state(tmp_path) is None
+    save_state(tmp_path, {"a": 1}, {"x": np.zeros(3)})
+    (tmp_path / "state.npz.new-other").write_bytes(b"a save that goes on")
+    assert peek_state(tmp_path) == {"a": 1}
+    data = bytearray((tmp_path / "state.npz").read_bytes())
+    data[20] ^= 1
+    (tmp_path / "state.npz").write_bytes(data)
+    with pytest.raises(StateError, match="left as it is"):
+        peek_state(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["state.npz", "state.npz.new-other"]

@@ -1,0 +1,157 @@
+"""How much of a stretch of time was really judged: without that, "nothing was found" says nothing. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hwsonde_detector.types import Entity, Score
+
+# Two windows further apart than this many steps have a gap between them.
+GAP_STEPS = 1.5
+# A host was judged when at least these parts of its windows and of its channels were.
+ENOUGH_WINDOWS = 0.95
+ENOUGH_CHANNELS = 0.9
+# One healthy window in a thousand passes 1 by chance; this many without an episode are no chance.
+TOO_LOUD = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What was judged of one host.
+
+    Attributes
+    ----------
+    entity, start_ms, end_ms
+        Which host, and the time that counts: later than ``start_ms``, up to ``end_ms``.
+    interval_ms
+        Scrape interval; None where the host was not heard.
+    expected, judged, uncalibrated
+        Windows that the time holds, that were judged by a calibrated model, and by one that had not learned enough to count.
+    channels
+        Mean share of the channels that the judged windows looked at; 0 without such a window.
+    gaps
+        Stretches without a judged window, ``(from, to)`` in ms.
+    loud
+        Judged windows of at least 1.
+    worst, worst_ms
+        Largest score of the judged windows and its window's end; None without such a window.
+    skipped
+        Windows that were not judged, by reason.
+    """
+
+    entity: Entity
+    start_ms: int
+    end_ms: int
+    interval_ms: int | None
+    expected: int
+    judged: int
+    uncalibrated: int
+    channels: float
+    gaps: tuple[tuple[int, int], ...]
+    loud: int
+    worst: float | None
+    worst_ms: int | None
+    skipped: Mapping[str, int]
+
+    @property
+    def windows(self) -> float:
+        """Share of the expected windows that were judged (0..1)."""
+        return min(self.judged / self.expected, 1.0) if self.expected else 0.0
+
+    @property
+    def enough(self) -> bool:
+        """Whether "nothing was found" may be said of this host."""
+        return self.windows >= ENOUGH_WINDOWS and self.channels >= ENOUGH_CHANNELS
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether any window was judged by a model that had learned enough."""
+        return self.judged > 0
+
+    @property
+    def restless(self) -> bool:
+        """Whether more windows passed 1 than chance explains."""
+        return self.judged > 0 and self.loud > max(TOO_LOUD * self.judged, 1)
+
+
+def coverage_of(
+    entity: Entity,
+    span: tuple[int, int],
+    scores: Sequence[Score],
+    interval_ms: int | None,
+    step: int,
+    skipped: Mapping[str, int],
+) -> Coverage:
+    """Coverage of one host.
+
+    Parameters
+    ----------
+    entity
+        The host.
+    span
+        Time that counts, ``(from, to)`` in ms; scores outside of it are passed over.
+    scores
+        Its windows, ascending.
+    interval_ms
+        Its scrape interval, None where it is not known.
+    step
+        Rows from one window to the next.
+    skipped
+        Windows that were not judged, by reason.
+    """
+    start_ms, end_ms = span
+    inside = [score for score in scores if start_ms < score.end_ms <= end_ms and math.isfinite(score.fused)]
+    judged = [score for score in inside if score.calibrated]
+    pace = interval_ms * step if interval_ms else 0
+    worst = max(judged, key=lambda score: (score.fused, -score.end_ms), default=None)
+    return Coverage(
+        entity=entity,
+        start_ms=start_ms,
+        end_ms=end_ms,
+        interval_ms=interval_ms,
+        expected=(end_ms - start_ms) // pace if pace else 0,
+        judged=len(judged),
+        uncalibrated=len(inside) - len(judged),
+        channels=sum(score.coverage for score in judged) / len(judged) if judged else 0.0,
+        gaps=gaps([score.end_ms for score in judged], span, pace),
+        loud=sum(score.fused >= 1.0 for score in judged),
+        worst=worst.fused if worst is not None else None,
+        worst_ms=worst.end_ms if worst is not None else None,
+        skipped=dict(sorted(skipped.items())),
+    )
+
+
+def gaps(ends_ms: Sequence[int], span: tuple[int, int], pace_ms: int) -> tuple[tuple[int, int], ...]:
+    """Stretches of a span without a window.
+
+    Parameters
+    ----------
+    ends_ms
+        Ends of the windows, ascending.
+    span
+        ``(from, to)`` in ms.
+    pace_ms
+        Time from one window to the next; 0 where it is not known: then the whole span is one gap unless there is a window.
+    """
+    start_ms, end_ms = span
+    if not ends_ms:
+        return ((start_ms, end_ms),) if end_ms > start_ms else ()
+    if not pace_ms:
+        return ()
+    # The last window may end up to one pace before the end without anything being missing.
+    marks = [start_ms, *ends_ms, end_ms]
+    return tuple((before, after) for before, after in pairwise(marks) if after - before > GAP_STEPS * pace_ms)
+
+
+def shares(hosts: Sequence[Coverage]) -> tuple[float, float]:
+    """Shares (0..1) of channels and of windows judged over all hosts.
+
+    Every host counts alike in the windows, also one that was not heard at all; channels are those of the windows that were judged.
+    """
+    windows = sum(host.windows for host in hosts) / len(hosts) if hosts else 0.0
+    counted = sum(host.judged for host in hosts)
+    channels = sum(host.channels * host.judged for host in hosts) / counted if counted else 0.0
+    return channels, windows
