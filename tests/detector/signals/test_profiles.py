@@ -163,7 +163,7 @@ def test_limited_to_some_subsystems():
 @pytest.mark.parametrize(
     ("text", "line", "expected"),
     [
-        ("", 1, "must hold a mapping; allowed: prefix, restart, clock, metrics, ratios"),
+        ("", 1, "must hold a mapping; allowed: prefix, restart, clock, health, metrics, ratios"),
         ("- 1", 1, "must hold a mapping"),
         ("metrics: [", 1, "not YAML"),
         ("a: 1\n  b: 2", 2, "not YAML"),
@@ -176,7 +176,7 @@ def test_limited_to_some_subsystems():
         (
             f"metrcs:\n- {ENTRY}",
             1,
-            "metrcs: unknown key (did you mean metrics?); allowed: prefix, restart, clock, metrics, ratios",
+            "metrcs: unknown key (did you mean metrics?); allowed: prefix, restart, clock, health, metrics, ratios",
         ),
         (f"metrics:\n- {ENTRY[:-2]}, log: true}}}}", 2, "scale.log: unknown key; allowed: floor, logarithmic"),
         (
