@@ -13,8 +13,10 @@ from hwsonde_detector.decision.learning import Memory, Progress, align
 from hwsonde_detector.decision.model import EntityModel, Judgement, fit_model, judge
 from hwsonde_detector.explain.attribution import by_subsystem, evidence, onset_order, top_channels
 from hwsonde_detector.explain.titles import identity, title
+from hwsonde_detector.quality import QualityState
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.channels import ChannelState, advance
+from hwsonde_detector.signals.health import speaks
 from hwsonde_detector.signals.profiles import Profile
 from hwsonde_detector.signals.targets import GAP_INTERVALS
 from hwsonde_detector.types import (
@@ -74,6 +76,7 @@ class HostState:
     absent: bool = False
     fresh: bool = True
     skipped: dict[str, int] = field(default_factory=dict)
+    quality: QualityState = field(default_factory=QualityState)
 
 
 def observe(
@@ -86,7 +89,7 @@ def observe(
     tuple
         The report, None when the host is gone, and what happened to its episode.
     """
-    if batch.series or host.heard_ms is None:
+    if speaks(batch.series) or host.heard_ms is None:
         host.heard_ms = now_ms
     host.channels, news = advance(host.channels, batch, profiles)
     host.interval_ms = _interval(host, news.interval_ms, len(news.frame.times))

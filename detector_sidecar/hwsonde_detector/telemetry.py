@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from hwsonde_detector.types import Subsystem
+from hwsonde_detector.types import FaultKind, Subsystem
 
 _NAME = re.compile(r"hwsonde_[a-z0-9]+(_[a-z0-9]+)*\Z")
 
@@ -63,6 +63,7 @@ READ_REASONS = ("unreachable", "refused", "garbled", "partial", "error", "defect
 SKIP_REASONS = ("not_full", "coverage")
 DROP_REASONS = ("reset", "impossible", "future")
 _SUBSYSTEMS = tuple(str(subsystem) for subsystem in Subsystem)
+_FAULT_KINDS = tuple(str(kind) for kind in FaultKind if kind is not FaultKind.PARTIAL)
 
 
 def _counter(name: str, text: str, label: str = "", known: tuple[str, ...] = ()) -> Family:
@@ -88,6 +89,9 @@ VALUES_DROPPED = _counter(
 EPISODES = _counter(
     "episodes", "Episodes that opened, by the subsystem that was named first.", "subsystem", _SUBSYSTEMS
 )
+DATA_FAULTS = _counter(
+    "data_faults", "Episodes of data faults that opened, by the kind that was named first.", "kind", _FAULT_KINDS
+)
 STATE_SAVES = _counter("state_saves", "Times that models and episodes were written to disk.")
 STATE_FAILURES = _counter("state_save_failures", "Times that models and episodes could not be written to disk.")
 RELOADS = _counter("reloads", "Times that the configuration was read again, by result.", "result", ("ok", "failed"))
@@ -98,6 +102,7 @@ STEP_SECONDS = Family("hwsonde_detector_step_duration_seconds", Kind.SUMMARY, "T
 
 COUNTED = (
     TICKS, LATE_TICKS, READS, READ_ERRORS, READ_SAMPLES, STEP_ERRORS, WINDOWS_SCORED, WINDOWS_SKIPPED, VALUES_DROPPED, EPISODES,
+    DATA_FAULTS,
     STATE_SAVES, STATE_FAILURES, RELOADS, READ_SECONDS, STEP_SECONDS,
 )  # fmt: skip
 

@@ -60,7 +60,7 @@ class TargetState:
     restarted_ms
         Newest scrape of the newest batch in which the process had restarted; `NEVER` before.
     falls, wrongs
-        int64 (n): how often each column fell from one sample to the next without a restart, and how many of its samples were not
+        int64 (n): how often each column began anew without a restart of its exporter, and how many of its samples were not
         finite, outside of the valid range or too far from the one before.
     """
 
@@ -230,6 +230,11 @@ def _restarted(pairs: _Pairs, fallen: Mask, layout: Layout) -> bool:
     return False
 
 
+def _begun_anew(pairs: _Pairs, fallen: Mask) -> Times:
+    """How often each column fell to less than half: a counter that the kernel corrects by a little was not reset."""
+    return np.asarray((fallen & (pairs.values <= 0.5 * pairs.before)).sum(axis=0), np.int64)
+
+
 def _block(
     state: TargetState, times: Times, columns: Times, flat_times: Times, flat_values: Floats
 ) -> tuple[TargetState, TargetRows]:
@@ -262,7 +267,7 @@ def _block(
         after,
         scrapes=state.scrapes + int((times > state.newest_ms).sum()),
         restarted_ms=int(times[-1]) if restarted else state.restarted_ms,
-        falls=state.falls + fallen.sum(axis=0) if resets and not restarted else state.falls,
+        falls=state.falls + _begun_anew(pairs, fallen) if resets and not restarted else state.falls,
         wrongs=state.wrongs + wrong.sum(axis=0) + beyond.sum(axis=0) if rejected else state.wrongs,
     ), rows
 

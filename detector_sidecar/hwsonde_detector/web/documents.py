@@ -14,6 +14,7 @@ from hwsonde_detector.published import Published, PublishedHost
 from hwsonde_detector.types import Contribution, Entity, Episode, Floats, Score
 from hwsonde_detector.web.history import SUBSYSTEMS, History, Track, thin
 from hwsonde_detector.web.links import host_links
+from hwsonde_detector.web.quality import quality
 
 SPARK_POINTS = 60
 _SPARK_MS = 300_000
@@ -65,6 +66,7 @@ def host(published: Published, history: History, name: str, monotonic: float, no
             "open": [episode(one) for one in found.open_episodes],
             "past": [episode(one) for one in published.past if one.entity == found.entity],
         },
+        "data": quality(found.data_quality(monotonic)),
         "links": host_links(dict(published.links), found.entity),
     }
 
