@@ -146,7 +146,8 @@ def _observe(
     restarted = _restarted(state, book, target, view, one, settings)
     for new in heard:
         flow.take_ups(book.flow, new.times.tolist(), new.values.tolist(), restarted=restarted, events=rules.events)
-    if book.scrapes == one.scrapes and book.ref_ms >= ref_ms:
+    if ref_ms < book.ref_ms or (ref_ms == book.ref_ms and book.scrapes == one.scrapes):
+        # Nothing new, or scrapes of the past that are read again after a restart.
         return
     flow.take_scrapes(book.flow, one.recent.tolist(), book.ref_ms or ref_ms, now, restarted=restarted, events=rules.events)
     _clock(state, book, target, now, settings)

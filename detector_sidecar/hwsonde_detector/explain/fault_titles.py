@@ -98,8 +98,10 @@ def _slow(one: FaultEvidence, subject: str, _now_ms: int) -> str:
 
 def _skew(one: FaultEvidence, subject: str, _now_ms: int) -> str:
     offset = one.value or 0.0
+    if one.count > 1 and abs(offset) < 1.0:
+        return f"{subject}: the clock was set {one.count} times since {clock(one.since_ms)}"
     side = "ahead of" if offset > 0 else "behind"
-    stepped = f", set {one.count} times" if one.count else ""
+    stepped = f", set {one.count} times" if one.count > 1 else ""
     return f"{subject}: the clock is {_seconds(abs(offset))} {side} the server's{stepped}, since {clock(one.since_ms)}"
 
 

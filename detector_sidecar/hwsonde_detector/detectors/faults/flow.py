@@ -63,8 +63,10 @@ class FlowBook:
 
 
 def take_ups(book: FlowBook, times: Sequence[int], values: Sequence[float], *, restarted: bool, events: int) -> None:
-    """Count scrapes that failed; those before a start of the exporter, or of the host, are part of it."""
+    """Count scrapes that failed, but not those before a start of the exporter or of the host; what is read again changes nothing."""
     for time, value in zip(times, values, strict=True):
+        if time <= book.up_ms:
+            continue
         if value == 0.0:
             book.run_ms = time if book.run == 0 else book.run_ms
             book.run += 1
