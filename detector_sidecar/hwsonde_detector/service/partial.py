@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 LASTING_S = 60.0
 _MOST = 10.0
+# No answer speaks of a longer time before it: reads that failed otherwise lie in between.
+_LONGEST_S = 15.0
 
 
 @dataclass(slots=True)
@@ -20,7 +22,7 @@ class PartialAnswers:
 
     def observe(self, *, partial: bool, monotonic: float) -> None:
         """Take one answer."""
-        passed = max(monotonic - self._last, 0.0) if self._last is not None else 0.0
+        passed = min(max(monotonic - self._last, 0.0), _LONGEST_S) if self._last is not None else 0.0
         self._last = monotonic
         self._held_s = min(max(self._held_s + (passed if partial else -passed), 0.0), _MOST * LASTING_S)
 

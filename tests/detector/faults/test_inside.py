@@ -268,5 +268,5 @@ def test_only_what_the_next_scrapes_do_not_bring_back_is_kept() -> None:
     document, _ = snapshot_faults(host.quality.faults)
     gauges = {key[2] for key in document["columns"]}
     assert gauges == {"x_gpu_up", "x_gpu_celsius", "x_gpu_watts", "x_gpu_active_ratio", "x_disk_celsius", "x_free_bytes"}
-    assert len(document["parts"]) == len(GPUS) + 2 + 1 + 2 + 4 + 11
+    assert len(document["parts"]) == len(GPUS) + 2 + 1 + 2 + 4 + 12
     assert document["resets"] == []
