@@ -118,7 +118,9 @@ def configuration(timing: Timing, target: PagerDuty) -> dict[str, Any]:
         # Cause over symptom.
         "inhibit_rules": [
             _inhibition(
-                "HwsondeExporterDown", "HwsondeHostAnomaly|HwsondeExporterCollectorFailing", ["cluster", "node"]
+                "HwsondeExporterDown",
+                "HwsondeHostAnomaly|HwsondeExporterCollectorFailing|HwsondeDataFault|HwsondeDataFaultWarning",
+                ["cluster", "node"],
             ),
             _inhibition(
                 "HwsondeDetectorDown",
@@ -127,6 +129,9 @@ def configuration(timing: Timing, target: PagerDuty) -> dict[str, Any]:
             ),
             # The error that a GPU died of says more than its silence, as long as it is shown.
             _inhibition("HwsondeGpuXid", "HwsondeGpuLost|HwsondeGpuMemoryFailed", ["cluster", "node", "gpu"]),
+            # A GPU that is known to be lost sends nothing: one page is enough.
+            _inhibition("HwsondeGpuLost", "HwsondeDataFault", ["cluster", "node"]),
+            _inhibition("HwsondeGpuXid", "HwsondeDataFault", ["cluster", "node"]),
         ],
         "receivers": [
             {"name": "shown-only"},

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypedDict
 from urllib.parse import urlsplit
 
-from alert_rules import gpu, wording
+from alert_rules import data, gpu, wording
 from alert_rules.timing import Timing, duration
 
 EXPORTER = 'job="hwsonde-exporter"'
@@ -90,6 +90,7 @@ def recording_rules(timing: Timing) -> list[Rule]:
             "entity:hwsonde_anomaly_window_end_timestamp_seconds:max", "hwsonde_anomaly_window_end_timestamp_seconds"
         ),
         _largest("entity_subsystem:hwsonde_incident_active:max", fresh),
+        data.recording_rule(timing),
     ]
 
 
@@ -197,6 +198,7 @@ def groups(timing: Timing, links: Links) -> list[Group]:
                 *recording_rules(timing),
                 *host_alerts(timing, writer),
                 *gpu.gpu_alerts(timing, writer),
+                *data.data_alerts(timing, writer),
                 *detector_alerts(timing, writer),
             ],
         }

@@ -18,9 +18,11 @@ from hwsonde_detector.decision.regimes import act, due, feel, remember, take_row
 from hwsonde_detector.decision.rows import joined, newest, part
 from hwsonde_detector.decision.thresholds import Threshold, Watch
 from hwsonde_detector.explain.episodes import Newest, opened
+from hwsonde_detector.quality import QualityState
 from hwsonde_detector.scoring import Judged, judge_rows, lasting, score_of
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.channels import ChannelState, advance
+from hwsonde_detector.signals.health import speaks
 from hwsonde_detector.signals.profiles import Profile
 from hwsonde_detector.signals.targets import GAP_INTERVALS
 from hwsonde_detector.types import (
@@ -79,6 +81,7 @@ class HostState:
     threshold: Threshold = field(default_factory=Threshold)
     heard: Heard = field(default_factory=Heard)
     watch: Watch = field(default_factory=Watch)
+    quality: QualityState = field(default_factory=QualityState)
 
 
 def observe(
@@ -91,7 +94,7 @@ def observe(
     tuple
         The report, None when the host is gone, and what happened to its episode.
     """
-    if batch.series or host.heard_ms is None:
+    if speaks(batch.series) or host.heard_ms is None:
         host.heard_ms = now_ms
     host.channels, news = advance(host.channels, batch, profiles)
     host.interval_ms = _interval(host, news.interval_ms, len(news.frame.times))

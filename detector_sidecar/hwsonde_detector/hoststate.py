@@ -17,6 +17,7 @@ from hwsonde_detector.decision.model import model_arrays, restore_model
 from hwsonde_detector.decision.regime_state import restore_regimes, snapshot_regimes
 from hwsonde_detector.decision.thresholds import Threshold, Watch
 from hwsonde_detector.host import HostState
+from hwsonde_detector.quality import restore_quality, snapshot_quality
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.channels import ChannelState
 from hwsonde_detector.types import Channel, Contribution, Device, Entity, Episode, Role, Subsystem
@@ -24,7 +25,8 @@ from hwsonde_detector.types import Channel, Contribution, Device, Entity, Episod
 
 def snapshot_host(host: HostState) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Document and arrays of one host; the last samples of its series are not kept, they are read again."""
-    arrays: dict[str, NDArray[Any]] = {"memory.times": host.memory.times, "memory.values": host.memory.values}
+    quality, arrays = snapshot_quality(host.quality)
+    arrays |= {"memory.times": host.memory.times, "memory.values": host.memory.values}
     document: dict[str, Any] = {
         "entity": [list(pair) for pair in host.entity.labels],
         "interval_ms": host.interval_ms,
@@ -41,6 +43,7 @@ def snapshot_host(host: HostState) -> tuple[dict[str, Any], dict[str, NDArray[An
         "watch": asdict(host.watch),
         "episode": episode_document(host.episode) if host.episode is not None else None,
         "model": None,
+        "quality": quality,
     }  # fmt: skip
     if host.model is not None:
         model, own = model_arrays(host.model)
@@ -100,6 +103,7 @@ def restore_host(
         threshold=Threshold(**document["threshold"]),
         heard=heard,
         watch=Watch(**document["watch"]),
+        quality=restore_quality(document["quality"], arrays),
     )
 
 

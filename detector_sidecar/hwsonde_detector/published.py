@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 
 from hwsonde_detector.telemetry import Sample
-from hwsonde_detector.types import Entity, Episode, Learning, Score
+from hwsonde_detector.types import DataQuality, Entity, Episode, Learning, Score
 
 # A window that ended longer ago than this many holds speaks of the past.
 _CURRENT_HOLDS = 5
@@ -26,6 +26,7 @@ class PublishedHost:
 
     ``recent`` are the windows of the trailing hold, oldest first; ``hold_s`` is how long a value must stay to be seen by every scrape:
     the scrape interval and one tick. ``named_by_instance`` says that the label of the host is missing and ``instance`` served.
+    ``quality`` says how its data are, known since ``quality_arrived`` on the monotonic clock.
     """
 
     entity: Entity
@@ -35,6 +36,12 @@ class PublishedHost:
     recent: tuple[Held, ...] = ()
     hold_s: float = 2.0
     named_by_instance: bool = False
+    quality: DataQuality | None = None
+    quality_arrived: float = 0.0
+
+    def data_quality(self, monotonic: float) -> DataQuality | None:
+        """How the data are, None when nothing has renewed that for three holds."""
+        return self.quality if monotonic - self.quality_arrived <= 3 * self.hold_s else None
 
     def held(self, monotonic: float) -> tuple[Score, ...]:
         """Scores of the trailing hold; when the newest is older than that it stays for two more holds, and is then withdrawn.
@@ -88,6 +95,8 @@ class Published:
         Names and addresses of other programs, as an operator's browser reaches them.
     reload_ok, reloaded_ms
         Whether the last reading of the configuration succeeded, and when the one in force was read.
+    partial
+        Score of partial answers of the source: 1 when there have been no others for a minute.
     """
 
     taken: float
@@ -105,6 +114,7 @@ class Published:
     links: tuple[tuple[str, str], ...] = ()
     reload_ok: bool = True
     reloaded_ms: int = 0
+    partial: float = 0.0
 
     def speaks_of_now(self, host: PublishedHost, monotonic: float, now_ms: int) -> bool:
         """Whether the newest window of a host is of the present, so that its score and its open episode may be told as such.

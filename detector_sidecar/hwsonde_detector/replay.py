@@ -9,7 +9,18 @@ import orjson
 
 from hwsonde_detector.engines.local import LocalEngine
 from hwsonde_detector.sources.archive import Start, Tick
-from hwsonde_detector.types import Contribution, Device, Entity, Episode, EpisodeEvent, Outputs, Score
+from hwsonde_detector.types import (
+    Contribution,
+    DataFaultEvent,
+    DataQuality,
+    Device,
+    Entity,
+    Episode,
+    EpisodeEvent,
+    FaultEvidence,
+    Outputs,
+    Score,
+)
 from hwsonde_detector.worker import Plan
 
 _OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
@@ -28,7 +39,7 @@ def replay(records: Iterable[Start | Tick], plan: Plan) -> Iterator[bytes]:
     Yields
     ------
     bytes
-        JSON lines with the key ``kind``: ``score``, ``event``, ``gone``.
+        JSON lines with the key ``kind``: ``score``, ``event``, ``data_fault``, ``data_fault_event``, ``gone``.
 
     Raises
     ------
@@ -50,8 +61,12 @@ def lines(outputs: Outputs, now_ms: int) -> Iterator[bytes]:
     for report in outputs.reports:
         for score in report.scores:
             yield _line("score", now_ms, _score(score))
+        for fault in _faults(report.quality) if report.quality is not None else ():
+            yield _line("data_fault", now_ms, {"entity": _entity(report.entity), **fault})
     for event in outputs.events:
         yield _line("event", now_ms, _event(event))
+    for told in outputs.fault_events:
+        yield _line("data_fault_event", now_ms, _fault_event(told))
     for entity in outputs.gone:
         yield _line("gone", now_ms, {"entity": _entity(entity)})
 
@@ -116,4 +131,48 @@ def _episode(episode: Episode) -> dict[str, Any]:
         "first_channels": [list(one) for one in episode.first_channels],
         "device": _device(episode.device),
         "uncertainty_ms": episode.uncertainty_ms,
+    }
+
+
+def _faults(quality: DataQuality) -> Iterator[dict[str, Any]]:
+    """Every kind of data fault that has any score."""
+    for fault in quality.faults:
+        if fault.score > 0.0:
+            yield {
+                "fault": str(fault.kind),
+                "score": fault.score,
+                "affected": fault.affected,
+                "evidence": [_fault_evidence(one) for one in fault.evidence],
+            }
+
+
+def _fault_evidence(one: FaultEvidence) -> dict[str, Any]:
+    return {
+        "class": one.device.kind,
+        "device": one.device.name,
+        "score": one.score,
+        "since_ms": one.since_ms,
+        "count": one.count,
+        "name": one.name,
+        "value": one.value,
+        "usual": one.usual,
+    }
+
+
+def _fault_event(event: DataFaultEvent) -> dict[str, Any]:
+    episode = event.episode
+    return {
+        "phase": str(event.phase),
+        "at_ms": event.at_ms,
+        "episode": {
+            "identity": episode.identity,
+            "entity": _entity(episode.entity),
+            "fault": str(episode.kind),
+            "start_ms": episode.start_ms,
+            "onset_ms": episode.onset_ms,
+            "end_ms": episode.end_ms,
+            "peak": episode.peak,
+            "title": episode.title,
+            "evidence": [_fault_evidence(one) for one in episode.evidence],
+        },
     }

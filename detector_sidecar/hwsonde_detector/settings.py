@@ -102,6 +102,28 @@ class RegimeSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class DataFaultSettings:
+    """When data count as faulty.
+
+    A part, a collector or a metric is missed once it was there for ``usual_ms``; it must be away for ``missing_ms`` (a collector twice, a
+    metric or a target four times as long, all of them at least five scrapes), beginning ``grace_ms`` after a start of the exporter, and after
+    ``accept_ms`` it is missed no more. What is slow, skewed or unsteady must stay so for ``sustained_ms`` (at least ten scrapes).
+    Single events (resets, lost scrapes, steps of a clock) count when there are ``events`` of them in about ten minutes. A clock that is
+    off by ``skew_ms`` is skewed. An episode is over when every score was below ``clear_at`` for ``clear_ms``.
+    """
+
+    usual_ms: int = 1_800_000
+    missing_ms: int = 30_000
+    grace_ms: int = 120_000
+    accept_ms: int = 86_400_000
+    sustained_ms: int = 60_000
+    events: int = 3
+    skew_ms: int = 2_000
+    clear_at: float = 0.7
+    clear_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All of them, and how series become entities.
 
@@ -115,3 +137,4 @@ class Settings:
     episodes: EpisodeSettings = field(default_factory=EpisodeSettings)
     subsystems: tuple[Subsystem, ...] = ()
     regimes: RegimeSettings = field(default_factory=RegimeSettings)
+    data_faults: DataFaultSettings = field(default_factory=DataFaultSettings)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from hwsonde_detector.types import Subsystem
+from hwsonde_detector.types import FaultKind, Subsystem
 
 _NAME = re.compile(r"hwsonde_[a-z0-9]+(_[a-z0-9]+)*\Z")
 
@@ -65,6 +65,7 @@ DROP_REASONS = ("reset", "impossible", "future")
 EXCUSES = ("start", "stop", "phase", "returning")
 REGIME_CHANGES = ("learned", "returned", "rebased")
 _SUBSYSTEMS = tuple(str(subsystem) for subsystem in Subsystem)
+_FAULT_KINDS = tuple(str(kind) for kind in FaultKind if kind is not FaultKind.PARTIAL)
 
 
 def _counter(name: str, text: str, label: str = "", known: tuple[str, ...] = ()) -> Family:
@@ -102,6 +103,9 @@ REGIMES = _counter(
     "change",
     REGIME_CHANGES,
 )
+DATA_FAULTS = _counter(
+    "data_faults", "Episodes of data faults that opened, by the kind that was named first.", "kind", _FAULT_KINDS
+)
 STATE_SAVES = _counter("state_saves", "Times that models and episodes were written to disk.")
 STATE_FAILURES = _counter("state_save_failures", "Times that models and episodes could not be written to disk.")
 RELOADS = _counter("reloads", "Times that the configuration was read again, by result.", "result", ("ok", "failed"))
@@ -112,7 +116,7 @@ STEP_SECONDS = Family("hwsonde_detector_step_duration_seconds", Kind.SUMMARY, "T
 
 COUNTED = (
     TICKS, LATE_TICKS, READS, READ_ERRORS, READ_SAMPLES, STEP_ERRORS, WINDOWS_SCORED, WINDOWS_SKIPPED, VALUES_DROPPED, EPISODES,
-    WINDOWS_EXCUSED, REGIMES,
+    WINDOWS_EXCUSED, REGIMES, DATA_FAULTS,
     STATE_SAVES, STATE_FAILURES, RELOADS, READ_SECONDS, STEP_SECONDS,
 )  # fmt: skip
 

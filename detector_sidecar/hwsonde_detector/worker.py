@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from hwsonde_detector.host import HostState, observe
 from hwsonde_detector.hoststate import restore_host, snapshot_host
-from hwsonde_detector.settings import EpisodeSettings, RegimeSettings, Settings
+from hwsonde_detector.quality import end_faults, judge_data
+from hwsonde_detector.settings import DataFaultSettings, EpisodeSettings, RegimeSettings, Settings
 from hwsonde_detector.signals.channels import ChannelState
 from hwsonde_detector.signals.entities import Split, entity_from_instance, plan_split
+from hwsonde_detector.signals.health import speaks
 from hwsonde_detector.signals.profiles import Profile
-from hwsonde_detector.types import Entity, EntityReport, EpisodeEvent, Outputs, SampleBatch
+from hwsonde_detector.types import DataFaultEvent, Entity, EntityReport, EpisodeEvent, Outputs, SampleBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ def step(state: WorkerState, batch: SampleBatch, now_ms: int, plan: Plan) -> tup
     reports: list[EntityReport] = []
     events: list[EpisodeEvent] = []
     gone: list[Entity] = []
+    faults: list[DataFaultEvent] = []
     labels = plan.settings.entity_labels
     if state.split is None or not state.split.fits(batch, labels):
         state.split = plan_split(batch.series, labels)
@@ -81,19 +84,26 @@ def step(state: WorkerState, batch: SampleBatch, now_ms: int, plan: Plan) -> tup
     state.plan = plan
     parts = state.split.apply(batch)
     for entity in sorted(parts.keys() | state.hosts.keys()):
+        own = parts.get(entity, SampleBatch.empty())
+        if entity not in state.hosts and not speaks(own.series):
+            # Nothing but vain scrapes of something that has never answered.
+            continue
         host = state.hosts.setdefault(entity, HostState(entity, ChannelState(entity)))
-        report, happened = observe(host, parts.get(entity, SampleBatch.empty()), now_ms, plan.settings, plan.profiles)
+        report, happened = observe(host, own, now_ms, plan.settings, plan.profiles)
         events += happened
         if report is not None:
             host.absent = False
-            reports.append(replace(report, named_by_instance=entity in state.unnamed))
+            quality, told = judge_data(host.quality, host.channels, own, now_ms, plan.settings)
+            faults += told
+            reports.append(replace(report, named_by_instance=entity in state.unnamed, quality=quality))
             continue
+        faults += end_faults(host.quality, now_ms)
         if not host.absent:
             host.absent = True
             gone.append(entity)
         if host.last_row_ms is None or now_ms - (host.heard_ms or now_ms) > FORGET_MS:
             del state.hosts[entity]
-    return state, Outputs(tuple(reports), tuple(events), tuple(gone))
+    return state, Outputs(tuple(reports), tuple(events), tuple(gone), tuple(faults))
 
 
 def last_row_ms(state: WorkerState) -> int | None:
@@ -104,10 +114,12 @@ def last_row_ms(state: WorkerState) -> int | None:
 def fingerprints(plan: Plan) -> dict[str, str]:
     """Digest of what shapes rows (profiles) and of what shapes models (settings): a state made by others must not be trusted.
 
-    Rules of episodes shape neither, apart from the risk that scores are divided by; nor do those of regimes.
+    Rules of episodes, of regimes and of data faults shape neither, apart from the risk that scores are divided by.
     """
     episodes = EpisodeSettings(risk=plan.settings.episodes.risk)
-    shaping = replace(plan.settings, episodes=episodes, regimes=RegimeSettings())
+    shaping = replace(
+        plan.settings, episodes=episodes, regimes=RegimeSettings(), data_faults=DataFaultSettings()
+    )
     return {"profiles": _digest([asdict(profile) for profile in plan.profiles]), "settings": _digest(asdict(shaping))}
 
 

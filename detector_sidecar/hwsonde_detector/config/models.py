@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr
 
 from hwsonde_detector import settings as s
 from hwsonde_detector.config.addresses import Listen, ListenAddress, Selector, Url
+from hwsonde_detector.config.data_faults import DataFaults
+from hwsonde_detector.config.section import Section
 from hwsonde_detector.config.tree import Path as KeyPath
 from hwsonde_detector.config.values import (
     Choice,
@@ -41,29 +43,6 @@ _LEARNING = s.LearningSettings()
 _DETECTORS = s.DetectorSettings()
 _EPISODES = s.EpisodeSettings()
 _REGIMES = s.RegimeSettings()
-
-
-class Section(BaseModel):
-    """What all sections share: unknown keys are refused, values are not converted, nothing changes after loading."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_means_default(cls, data: Any) -> Any:  # noqa: ANN401 - whatever YAML gave
-        """Let a key without a value stand for the default, unless null is a value of its own."""
-        if not isinstance(data, dict):
-            return data
-        known = cls.model_fields
-
-        def stays(key: object, value: object) -> bool:
-            return (
-                value is not None
-                or key not in known
-                or type(None) in getattr(known[str(key)].annotation, "__args__", ())
-            )
-
-        return {key: value for key, value in data.items() if stays(key, value)}
 
 
 class Basic(Section):
@@ -383,6 +362,7 @@ class Config(Section):
     detectors: Detectors = Field(default=Detectors(), description="")
     episodes: Episodes = Field(default=Episodes(), description="")
     regimes: Regimes = Field(default=Regimes(), description="")
+    data_faults: DataFaults = Field(default=DataFaults(), description="")
     state: State = Field(default=State(), description="")
     archive: Archive = Field(default=Archive(), description="")
     web: Web = Field(default=Web(), description="")
@@ -408,4 +388,5 @@ class Config(Section):
             episodes=s.EpisodeSettings(gone_after_ms=episodes.pop("gone_after"), **episodes),
             subsystems=tuple(Subsystem(name) for name in self.subsystems),
             regimes=s.RegimeSettings(forget_ms=regimes.pop("forget_after"), **regimes),
+            data_faults=self.data_faults.settings(),
         )

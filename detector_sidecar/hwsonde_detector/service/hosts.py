@@ -10,7 +10,17 @@ from dataclasses import replace
 from itertools import islice
 
 from hwsonde_detector.published import Held, PublishedHost
-from hwsonde_detector.types import Entity, EntityReport, Episode, EpisodeEvent, Outputs, Phase, Score
+from hwsonde_detector.types import (
+    DataFaultEvent,
+    DataQuality,
+    Entity,
+    EntityReport,
+    Episode,
+    EpisodeEvent,
+    Outputs,
+    Phase,
+    Score,
+)
 
 log = logging.getLogger("hwsonde_detector.service")
 
@@ -23,6 +33,7 @@ class Hosts:
     def __init__(self, past: Iterable[Episode] = ()) -> None:
         self._reports: dict[Entity, EntityReport] = {}
         self._recent: dict[Entity, deque[Held]] = {}
+        self._quality: dict[Entity, tuple[float, DataQuality]] = {}
         self._calibrated: set[Entity] = set()
         self._past: dict[str, Episode] = {episode.identity: episode for episode in islice(past, PAST_EPISODES)}
 
@@ -32,6 +43,8 @@ class Hosts:
             self._forget(entity)
         for report in outputs.reports:
             self._reports[report.entity] = report
+            if report.quality is not None:
+                self._quality[report.entity] = (monotonic, report.quality)
             recent = self._recent.setdefault(report.entity, deque())
             hold_ms = _hold_ms(report, tick_ms)
             recent.extend(Held(monotonic, score) for score in _telling(report.scores, hold_ms))
@@ -42,6 +55,8 @@ class Hosts:
             ):
                 recent.popleft()
             self._tell_calibrated(report)
+        for fault in outputs.fault_events:
+            _note_fault(fault)
         for event in outputs.events:
             self._note(event)
 
@@ -56,6 +71,7 @@ class Hosts:
                 tuple(self._recent[entity]),
                 _hold_ms(report, tick_ms) / 1000,
                 report.named_by_instance,
+                *self._quality_of(entity),
             )
             for entity, report in sorted(self._reports.items())
         )
@@ -84,7 +100,12 @@ class Hosts:
     def _forget(self, entity: Entity) -> None:
         self._reports.pop(entity, None)
         self._recent.pop(entity, None)
+        self._quality.pop(entity, None)
         self._calibrated.discard(entity)
+
+    def _quality_of(self, entity: Entity) -> tuple[DataQuality | None, float]:
+        arrived, quality = self._quality.get(entity, (0.0, None))
+        return quality, arrived
 
     def _tell_calibrated(self, report: EntityReport) -> None:
         if report.scores and report.scores[-1].calibrated and report.entity not in self._calibrated:
@@ -104,6 +125,14 @@ class Hosts:
             log.info("episode closed: %s peak %.2f", episode.identity, episode.peak)
             rest = [other for other in self._past.values() if other.identity != episode.identity]
             self._past = {other.identity: other for other in [episode, *rest][:PAST_EPISODES]}
+
+
+def _note_fault(event: DataFaultEvent) -> None:
+    episode = event.episode
+    if event.phase is Phase.CLOSED:
+        log.info("data fault is over: %s peak %.2f", episode.identity, episode.peak)
+    else:
+        log.warning("data fault: %s", episode.title)
 
 
 def _hold_ms(report: EntityReport, tick_ms: int) -> int:

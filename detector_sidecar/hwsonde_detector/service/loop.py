@@ -9,12 +9,13 @@ from typing import Any
 
 from hwsonde_detector import telemetry
 from hwsonde_detector.clock import Clock
-from hwsonde_detector.errors import SourceError, StateError
+from hwsonde_detector.errors import SourceError, SourcePartial, StateError
 from hwsonde_detector.hoststate import episode_document, read_episode
 from hwsonde_detector.published import Noticeboard, Published, SourceState
 from hwsonde_detector.service.hosts import Hosts
 from hwsonde_detector.service.pace import Cursor, Pace, Slowest, SourceClock, Timeline
 from hwsonde_detector.service.parts import Interruptible, Observer, Parts
+from hwsonde_detector.service.partial import PartialAnswers
 from hwsonde_detector.service.saving import Saver
 from hwsonde_detector.service.trouble import Trouble
 from hwsonde_detector.sources.base import Read
@@ -64,6 +65,7 @@ class Loop:
         self._pace = Pace(parts.fixed_ms)
         self._timeline = Timeline()
         self._slowest = Slowest()
+        self._partial = PartialAnswers()
         self._source_clock = SourceClock()
         self._source = Trouble("source", "answers again")
         self._defect = Trouble("step", "works again")
@@ -187,6 +189,7 @@ class Loop:
         finally:
             self.counters.observe(telemetry.READ_SECONDS, self._clock.monotonic() - began)
         self._source.worked(self._clock.now_ms(), self._clock.monotonic())
+        self._partial.observe(partial=False, monotonic=self._clock.monotonic())
         self._answered = True
         self.counters.add(telemetry.READS)
         self.counters.add(telemetry.READ_SAMPLES, read.batch.times.size)
@@ -212,6 +215,8 @@ class Loop:
 
     def _failed(self, reason: str, message: str) -> None:
         self.counters.add(telemetry.READ_ERRORS, 1, reason)
+        if reason == SourcePartial.reason:
+            self._partial.observe(partial=True, monotonic=self._clock.monotonic())
         self._source.failed(message, self._clock.now_ms(), self._clock.monotonic())
 
     def _step(self, read: Read, now_ms: int) -> Outputs:
@@ -255,6 +260,9 @@ class Loop:
         for event in outputs.events:
             if event.phase == "opened":
                 self.counters.add(telemetry.EPISODES, 1, str(event.episode.subsystem))
+        for fault in outputs.fault_events:
+            if fault.phase == "opened":
+                self.counters.add(telemetry.DATA_FAULTS, 1, str(fault.episode.kind))
         for observe in self._observers:
             observe(outputs)
 
@@ -300,4 +308,5 @@ class Loop:
             links=self.parts.links,
             reload_ok=self.reload_ok,
             reloaded_ms=self.reloaded_ms,
+            partial=self._partial.score,
         )

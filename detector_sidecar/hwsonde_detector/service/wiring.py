@@ -9,7 +9,7 @@ from hwsonde_detector.config import Config, load_profiles
 from hwsonde_detector.connect import open_recorder, open_source
 from hwsonde_detector.engines.local import LocalEngine
 from hwsonde_detector.service.parts import Parts, Recorder
-from hwsonde_detector.settings import EpisodeSettings
+from hwsonde_detector.settings import DataFaultSettings, EpisodeSettings
 from hwsonde_detector.worker import Plan
 from hwsonde_detector.writers.exposition import check_entity_labels
 
@@ -41,7 +41,7 @@ def build(config: Config) -> Parts:
 def rebuild(config: Config, old: Parts, before: Config) -> Change:
     """Parts of a changed configuration, with the old source, engine and recorder where nothing changed for them.
 
-    Models are kept while the settings that shape them are the same: rules of episodes do not, everything else does.
+    Models are kept while the settings that shape them are the same: rules of episodes and of data faults do not, everything else does.
 
     Raises
     ------
@@ -81,7 +81,8 @@ def make_plan(config: Config) -> Plan:
 
 def shape(plan: Plan) -> Plan:
     """The part of a plan that models depend on."""
-    return replace(plan, settings=replace(plan.settings, episodes=EpisodeSettings(risk=plan.settings.episodes.risk)))
+    episodes = EpisodeSettings(risk=plan.settings.episodes.risk)
+    return replace(plan, settings=replace(plan.settings, episodes=episodes, data_faults=DataFaultSettings()))
 
 
 def _simple(parts: Parts, config: Config) -> None:

@@ -55,6 +55,13 @@ class TargetState:
         Median of their differences; 0 while there is only one.
     paces
         What is kept of values that are read at a pace of their own.
+    scrapes
+        How many scrapes were taken.
+    restarted_ms
+        Newest scrape of the newest batch in which the process had restarted; `NEVER` before.
+    falls, wrongs
+        int64 (n): how often each column began anew without a restart of its exporter, and how many of its samples were not
+        finite, outside of the valid range or too far from the one before.
     """
 
     layout: Layout
@@ -65,6 +72,10 @@ class TargetState:
     recent: Times
     interval_ms: int
     paces: PaceState
+    scrapes: int
+    restarted_ms: int
+    falls: Times
+    wrongs: Times
 
     @property
     def newest_ms(self) -> int:
@@ -96,6 +107,10 @@ def new_target(layout: Layout) -> TargetState:
         recent=np.zeros(0, np.int64),
         interval_ms=0,
         paces=new_paces(layout),
+        scrapes=0,
+        restarted_ms=NEVER,
+        falls=np.zeros(size, np.int64),
+        wrongs=np.zeros(size, np.int64),
     )
 
 
@@ -111,8 +126,17 @@ def relayout(state: TargetState, series: tuple[Series, ...]) -> TargetState:
         fresh.last_values[new] = state.last_values[old]
         fresh.last_clocks[new] = state.last_clocks[old]
         fresh.seen[new] = state.seen[old]
+        fresh.falls[new] = state.falls[old]
+        fresh.wrongs[new] = state.wrongs[old]
     paces = relayout_paces(state.paces, state.layout, layout)
-    return replace(fresh, recent=state.recent, interval_ms=state.interval_ms, paces=paces)
+    return replace(
+        fresh,
+        recent=state.recent,
+        interval_ms=state.interval_ms,
+        paces=paces,
+        scrapes=state.scrapes,
+        restarted_ms=state.restarted_ms,
+    )
 
 
 def silent_series(state: TargetState) -> tuple[Series, ...]:
@@ -206,6 +230,11 @@ def _restarted(pairs: _Pairs, fallen: Mask, layout: Layout) -> bool:
     return False
 
 
+def _begun_anew(pairs: _Pairs, fallen: Mask) -> Times:
+    """How often each column fell to less than half: a counter that the kernel corrects by a little was not reset."""
+    return np.asarray((fallen & (pairs.values <= 0.5 * pairs.before)).sum(axis=0), np.int64)
+
+
 def _block(
     state: TargetState, times: Times, columns: Times, flat_times: Times, flat_values: Floats
 ) -> tuple[TargetState, TargetRows]:
@@ -230,10 +259,17 @@ def _block(
         values = evaluate(aggregate(signals, present, layout), layout)
         if readings is not None:
             paces = hold(state.paces, paces, layout, times, values, readings)
-    rows = TargetRows(
-        times, intervals, values, int(fallen.sum()), int(wrong.sum() + beyond.sum()), _restarted(pairs, fallen, layout)
-    )
-    return _after(state, times, pairs, recent, int(intervals[-1]), paces), rows
+    restarted = _restarted(pairs, fallen, layout)
+    resets, rejected = int(fallen.sum()), int(wrong.sum() + beyond.sum())
+    rows = TargetRows(times, intervals, values, resets, rejected, restarted)
+    after = _after(state, times, pairs, recent, int(intervals[-1]), paces)
+    return replace(
+        after,
+        scrapes=state.scrapes + int((times > state.newest_ms).sum()),
+        restarted_ms=int(times[-1]) if restarted else state.restarted_ms,
+        falls=state.falls + _begun_anew(pairs, fallen) if resets and not restarted else state.falls,
+        wrongs=state.wrongs + wrong.sum(axis=0) + beyond.sum(axis=0) if rejected else state.wrongs,
+    ), rows
 
 
 def _after(
@@ -257,6 +293,10 @@ def _after(
         recent=recent,
         interval_ms=interval,
         paces=paces,
+        scrapes=state.scrapes,
+        restarted_ms=state.restarted_ms,
+        falls=state.falls,
+        wrongs=state.wrongs,
     )
 
 

@@ -14,6 +14,7 @@ from hwsonde_detector.published import Published, PublishedHost
 from hwsonde_detector.types import Contribution, Device, Entity, Episode, Floats, Score
 from hwsonde_detector.web.history import SUBSYSTEMS, History, Track, thin
 from hwsonde_detector.web.links import host_links
+from hwsonde_detector.web.quality import quality
 
 SPARK_POINTS = 60
 _SPARK_MS = 300_000
@@ -22,7 +23,7 @@ _SPARK_MS = 300_000
 def hosts(published: Published, history: History, monotonic: float, now_ms: int) -> dict[str, Any]:
     """Answer of ``/api/v1/hosts``: the worst host first."""
     rows = [
-        _host_row(host, _held(published, host, monotonic, now_ms), history.track(host.entity), now_ms)
+        _host_row(host, _held(published, host, monotonic, now_ms), history.track(host.entity), monotonic, now_ms)
         for host in published.hosts
     ]
     rows.sort(key=lambda row: (_RANK[row["state"]], -(row["score"] or 0.0), row["name"]))
@@ -48,7 +49,7 @@ def host(published: Published, history: History, name: str, monotonic: float, no
     if not top and found.open_episodes:
         top = found.open_episodes[0].top
     return {
-        **_host_row(found, held, track, now_ms),
+        **_host_row(found, held, track, monotonic, now_ms),
         "now_ms": now_ms,
         "members": {key: number(value) for key, value in (held[-1].members.items() if held else ())},
         "history": {
@@ -65,6 +66,7 @@ def host(published: Published, history: History, name: str, monotonic: float, no
             "open": [episode(one) for one in found.open_episodes],
             "past": [episode(one) for one in published.past if one.entity == found.entity],
         },
+        "data": quality(found.data_quality(monotonic)),
         "links": host_links(dict(published.links), found.entity),
     }
 
@@ -111,6 +113,10 @@ def summary(rows: Sequence[dict[str, Any]], published: Published) -> str:
         more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
         would = " (shadow mode: nobody is paged)" if published.shadow else ""
         return f"{worst['title'] or worst['name']}{more}{would}"
+    faulty = [str(row["data_fault"]) for row in rows if row["data_fault"]]
+    if faulty:
+        more = f" and {len(faulty) - 1} more" if len(faulty) > 1 else ""
+        return f"No anomaly, but a data fault: {faulty[0]}{more}"
     learning = sum(row["state"] == "learning" for row in rows)
     silent = sum(row["state"] == "silent" for row in rows)
     quiet = len(rows) - learning - silent
@@ -127,12 +133,15 @@ def _held(published: Published, known: PublishedHost, monotonic: float, now_ms: 
     return known.held(monotonic) if published.speaks_of_now(known, monotonic, now_ms) else ()
 
 
-def _host_row(known: PublishedHost, held: Sequence[Score], track: Track, now_ms: int) -> dict[str, Any]:
+def _host_row(
+    known: PublishedHost, held: Sequence[Score], track: Track, monotonic: float, now_ms: int
+) -> dict[str, Any]:
     newest = known.recent[-1].score if known.recent else None
     worst = max((score.fused for score in held if math.isfinite(score.fused)), default=None)
     state = _state(known, held, newest, worst)
     needed, learning = known.learning.rows_needed, known.learning
     spark = _spark(track, now_ms)
+    data = known.data_quality(monotonic)
     return {
         "name": name_of(known.entity),
         "labels": dict(known.entity.labels),
@@ -158,6 +167,7 @@ def _host_row(known: PublishedHost, held: Sequence[Score], track: Track, now_ms:
         "anomalous_channels": number(newest.anomalous_channels) if newest is not None else None,
         "threshold": number(newest.threshold) if newest is not None else None,
         "spark": spark,
+        "data_fault": data.episode.title if data is not None and data.episode is not None else "",
     }
 
 

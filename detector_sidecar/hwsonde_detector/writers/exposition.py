@@ -9,6 +9,8 @@ from hwsonde_detector.errors import ConfigError
 from hwsonde_detector.published import Published, PublishedHost
 from hwsonde_detector.telemetry import COUNTED, Family, Kind, Sample
 from hwsonde_detector.types import Channel, Contribution, Device, Labels, Score
+from hwsonde_detector.writers import data_faults
+from hwsonde_detector.writers.data_faults import fault_samples
 from hwsonde_detector.writers.text import render
 
 _DAY_MS = 86_400_000
@@ -117,7 +119,7 @@ RELOAD_TIME = _gauge(
 FAMILIES: tuple[Family, ...] = (
     SCORE, SUBSYSTEM_SCORE, DEVICE_SCORE, CHANNEL_SHARE, CHANNEL_VALUE, CHANNEL_INFO, EXPECTED_LOWER, EXPECTED_UPPER, CALIBRATED, THRESHOLD, COVERAGE,
     ANOMALOUS, WINDOW_END, LEARNING_ROWS, LEARNING_NEEDED, LEARNING_FROZEN, SETTLING, REGIMES, INCIDENT, SHADOW_INCIDENT, BUILD, START, LAG, SOURCE_UP, ENTITIES, CHANNELS,
-    CHANNELS_JUDGED, MODEL_AGE, WATCHED, PAGE_RATE, RELOAD_OK, RELOAD_TIME, *COUNTED,
+    CHANNELS_JUDGED, MODEL_AGE, WATCHED, PAGE_RATE, RELOAD_OK, RELOAD_TIME, *data_faults.FAMILIES, *COUNTED,
 )  # fmt: skip
 
 
@@ -146,6 +148,7 @@ def samples(published: Published, monotonic: float, now_ms: int) -> Iterator[Sam
     """Every sample, in no order that matters."""
     for host in published.hosts:
         yield from _host_samples(host, now_ms)
+        yield from fault_samples(published, host, monotonic)
         if published.speaks_of_now(host, monotonic, now_ms):
             yield from _present_samples(host, monotonic, shadow=published.shadow)
     yield Sample(BUILD, (("version", __version__),), 1)

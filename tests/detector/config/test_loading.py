@@ -76,6 +76,14 @@ regimes: {learn_rows: 30, confirm_rows: 2, kept: 1, rebase_rows: 40, long_rows: 
     assert found.subsystems == ("cpu", "memory")
 
 
+def test_rules_of_data_faults_map_one_to_one_onto_the_settings():
+    text = b"data_faults: {usual: 1h, missing: 9s, grace: 0s, accept: 2h, sustained: 3s, events: 4, skew: 500ms, clear_at: 0.5, clear: 6s}"
+    found = parse_config(text, "f.yaml").settings().data_faults
+    assert found == s.DataFaultSettings(3_600_000, 9_000, 0, 7_200_000, 3_000, 4, 500, 0.5, 6_000)
+    assert len(type(Config().data_faults).model_fields) == len(dataclasses.fields(found))
+    assert problems("data_faults: {missing: 10}\n")[0].startswith("f.yaml:1: data_faults.missing: ")
+
+
 def test_the_members_are_those_that_exist():
     assert set(NAMED) == set(MEMBERS)
 

@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsonde_detector.service.hosts import Hosts
-from hwsonde_detector.types import EntityReport, Learning, Outputs, Phase, Score
+from hwsonde_detector.types import (
+    DataFaultEpisode,
+    DataFaultEvent,
+    DataQuality,
+    EntityReport,
+    FaultKind,
+    Learning,
+    Outputs,
+    Phase,
+    Score,
+)
 
 from .fakes import HOST, START, event, window
 
@@ -93,3 +103,22 @@ def test_maxima_are_those_of_all_windows_within_the_hold(ticks: list[list[tuple[
 def _largest(scores: list[Score]) -> list[float]:
     columns = zip(*((one.fused, one.members["zscore"], one.anomalous_channels) for one in scores), strict=True)
     return [max((value for value in column if value == value), default=-1.0) for column in columns]  # noqa: PLR0124
+
+
+def test_the_data_of_a_host_are_kept_with_their_arrival_and_faults_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    hosts, quality = Hosts(), DataQuality(START, coverage=0.5)
+    told = EntityReport(HOST, (), LEARNING, 1000, quality=quality)
+    one = DataFaultEpisode("data n1@x", HOST, FaultKind.MISSING, START, START, None, 1.5, "n1 gpu 3 has sent nothing")
+    with caplog.at_level(logging.INFO):
+        hosts.take(Outputs((told,), fault_events=(DataFaultEvent(Phase.OPENED, START, one),)), 50.0, 1000)
+        hosts.take(Outputs((), fault_events=(DataFaultEvent(Phase.CLOSED, START, one),)), 51.0, 1000)
+    assert [record.message for record in caplog.records] == [
+        "data fault: n1 gpu 3 has sent nothing",
+        "data fault is over: data n1@x peak 1.50",
+    ]
+    (host,) = hosts.published(1000)
+    assert (host.quality, host.quality_arrived) == (quality, 50.0)
+    assert host.data_quality(56.0) is quality
+    assert host.data_quality(56.1) is None
+    hosts.take(Outputs(gone=(HOST,)), 52.0, 1000)
+    assert hosts.published(1000) == ()

@@ -21,6 +21,7 @@ def config(text: str, folder: Path) -> Config:
         ("", True, True),
         ("mode: shadow\ntick: 5s\n", True, True),
         ("episodes: {raise_windows: 3}\n", True, True),
+        ("data_faults: {missing: 10s}\n", True, True),
         ("source: {url: 'http://127.0.0.1:1'}\n", True, False),
         ("window: {rows: 5}\n", False, True),
         ("detectors: {seed: 7}\n", False, True),

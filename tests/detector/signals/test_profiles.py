@@ -182,7 +182,7 @@ def test_limited_to_some_subsystems():
 @pytest.mark.parametrize(
     ("text", "line", "expected"),
     [
-        ("", 1, "must hold a mapping; allowed: prefix, restart, clock, marks, faults, metrics, ratios, places"),
+        ("", 1, "must hold a mapping; allowed: prefix, restart, clock, health, marks, faults, metrics, ratios, places"),
         ("- 1", 1, "must hold a mapping"),
         ("metrics: [", 1, "not YAML"),
         ("a: 1\n  b: 2", 2, "not YAML"),
@@ -195,7 +195,7 @@ def test_limited_to_some_subsystems():
         (
             f"metrcs:\n- {ENTRY}",
             1,
-            "metrcs: unknown key (did you mean metrics?); allowed: prefix, restart, clock, marks, faults, metrics, ratios, places",
+            "metrcs: unknown key (did you mean metrics?); allowed: prefix, restart, clock, health, marks, faults, metrics, ratios, places",
         ),
         (f"metrics:\n- {ENTRY[:-2]}, log: true}}}}", 2, "scale.log: unknown key; allowed: floor, logarithmic"),
         (

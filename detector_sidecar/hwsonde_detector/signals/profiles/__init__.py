@@ -13,9 +13,22 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from hwsonde_detector.errors import ConfigError
-from hwsonde_detector.signals.profiles.rules import Aggregate, Clock, Formula, Part, Place, Profile, Reading, Rule
+from hwsonde_detector.signals.profiles.rules import (
+    Aggregate,
+    Clock,
+    Formula,
+    Health,
+    HealthRole,
+    Part,
+    PartSeries,
+    Place,
+    Profile,
+    Reading,
+    Rule,
+)
 from hwsonde_detector.signals.profiles.roles import unknown_roles, with_roles
 from hwsonde_detector.signals.profiles.schema import (
+    HealthEntry,
     MetricEntry,
     ProfileFile,
     RatioEntry,
@@ -74,7 +87,7 @@ def parse_profile(text: str, name: str) -> Profile:
         raise ConfigError("\n".join(problems))
     short = re.sub(r"\.ya?ml\Z", "", name.rsplit("/", 1)[-1])
     places = tuple(Place(one.metric, one.kind, one.label, one.place) for one in file.places)
-    return Profile(short, with_roles(file, rules), file.restart, places)
+    return Profile(short, with_roles(file, rules), file.restart, places, _health(file.health))
 
 
 def _loaded(text: str, name: str) -> tuple[yaml.Node | None, Any]:
@@ -194,6 +207,14 @@ def _rules(file: ProfileFile) -> Iterator[Rule]:
     for ratio in file.ratios:
         parts = tuple(_term(term) for term in (ratio.numerator, ratio.denominator))
         yield _clocked(_rule(ratio, ratio.name, Formula.RATIO, parts, minimum=ratio.minimum), ratio, file)
+
+
+def _health(entry: HealthEntry) -> Health:
+    given = ((role, getattr(entry, role.value, None)) for role in HealthRole)
+    return Health(
+        tuple((role, metric) for role, metric in given if metric is not None),
+        tuple(PartSeries(part.metric, part.kind, part.label) for part in entry.parts),
+    )
 
 
 def _clocked(rule: Rule, entry: MetricEntry | RatioEntry, file: ProfileFile) -> Rule:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 
 from hwsonde_detector.types import Role, Subsystem
@@ -130,6 +130,41 @@ class Place:
     place: str
 
 
+class HealthRole(StrEnum):
+    """What a series tells of the health of a scrape, an exporter or one of its collectors."""
+
+    UP = "up"  # 1 for a scrape that succeeded, 0 for one that failed
+    SCRAPE_SECONDS = "scrape_seconds"  # how long a scrape took
+    SCRAPE_SAMPLES = "scrape_samples"  # how many samples it gave
+    AVAILABLE = "available"  # 1 for a collector that can work, with its reason where it cannot
+    SUCCESS = "success"  # 1 for a collector whose latest run succeeded
+    SECONDS = "seconds"  # how long the latest run of a collector took
+    CLOCK = "clock"  # the host's time, in Unix seconds, when something was read for this scrape
+    VERSION = "version"  # a constant with the exporter's version in the label of that name
+    PART = "part"  # a physical part that is there, whatever the value
+
+
+# Roles whose series speak of one collector each, in their label of that name.
+BY_COLLECTOR = frozenset({HealthRole.AVAILABLE, HealthRole.SUCCESS, HealthRole.SECONDS, HealthRole.CLOCK})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PartSeries:
+    """A metric whose series each stand for a physical part that no channel belongs to: its class, and the label that names it."""
+
+    metric: str
+    kind: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Metrics that make no channel, and tell of data faults: pairs of role and metric, and parts."""
+
+    names: tuple[tuple[HealthRole, str], ...] = ()
+    parts: tuple[PartSeries, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """How the series of one kind of exporter become channels.
@@ -144,12 +179,15 @@ class Profile:
         Name of a series that changes only when the exporter restarts (its start time); None where there is none.
     places
         What tells where devices sit.
+    health
+        Metrics that make no channel, and tell of data faults.
     """
 
     name: str
     rules: tuple[Rule, ...]
     restart: str | None = None
     places: tuple[Place, ...] = ()
+    health: Health = field(default_factory=Health)
 
     def metric_names(self) -> tuple[str, ...]:
         """Exact names of all series that the profile needs, ascending, for the selection on the server's side."""
@@ -160,6 +198,7 @@ class Profile:
         names |= {place.metric for place in self.places if place.kind in kinds}
         if self.restart is not None:
             names.add(self.restart)
+        names |= {metric for _, metric in self.health.names} | {part.metric for part in self.health.parts}
         return tuple(sorted(names))
 
     def limited_to(self, subsystems: Collection[Subsystem]) -> Profile:

@@ -149,17 +149,41 @@ class RatioEntry(_Judged):
     minimum: Positive
 
 
+class PartEntry(_Model):
+    """A metric whose series each stand for a physical part: ``kind`` is its class, ``label`` names it."""
+
+    metric: MetricName
+    kind: str = Field(min_length=1)
+    label: LabelName
+
+
+class HealthEntry(_Model):
+    """Metrics that make no channel, and tell of data faults; the roles of `HealthRole`."""
+
+    up: MetricName | None = None
+    scrape_seconds: MetricName | None = None
+    scrape_samples: MetricName | None = None
+    available: MetricName | None = None
+    success: MetricName | None = None
+    seconds: MetricName | None = None
+    clock: MetricName | None = None
+    version: MetricName | None = None
+    parts: tuple[PartEntry, ...] = ()
+
+
 class ProfileFile(_Model):
     """A whole file.
 
     ``prefix`` is left out of channel names; ``restart`` names a series that changes only when the exporter restarts; ``clock`` one
     with a label ``collector`` that tells when that collector's values were read, in Unix seconds. ``marks`` and ``faults`` are names of channels
-    (without labels): those that tell which workloads are here, and by subsystem those that no workload explains. ``places`` tell where devices sit.
+    (without labels): those that tell which workloads are here, and by subsystem those that no workload explains. ``places`` tell where devices sit,
+    ``health`` what tells of data faults.
     """
 
     prefix: str = ""
     restart: MetricName | None = None
     clock: MetricName | None = None
+    health: HealthEntry = HealthEntry()
     marks: tuple[str, ...] = ()
     faults: dict[Subsystem, tuple[str, ...]] = {}
     metrics: tuple[MetricEntry, ...] = ()

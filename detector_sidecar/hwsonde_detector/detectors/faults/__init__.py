@@ -1,0 +1,1 @@
+"""What `hwsonde_detector.detectors.data_faults` is made of."""

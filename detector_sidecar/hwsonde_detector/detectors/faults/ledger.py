@@ -1,0 +1,69 @@
+"""Arrays that belong to keys which come and go, and that are kept over a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from hwsonde_detector.signals.layout import Indices
+from hwsonde_detector.types import Floats
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Ledger(Generic[K]):
+    """A few numbers for each of n keys.
+
+    Parameters
+    ----------
+    fields
+        Names of the numbers and what they are for a key of which nothing is known. Times in milliseconds fit: a float64 holds them exactly.
+    """
+
+    def __init__(self, fields: Mapping[str, float]) -> None:
+        self.fields = dict(fields)
+        self.keys: tuple[K, ...] = ()
+        self.places: dict[K, int] = {}
+        self.version = 0
+        self._rows = {name: row for row, name in enumerate(self.fields)}
+        self.values: Floats = np.zeros((len(self.fields), 0))
+
+    def __getitem__(self, name: str) -> Floats:
+        """Numbers of one name, float64 (n); a view, so that what is assigned to its elements stays."""
+        return np.asarray(self.values[self._rows[name]])
+
+    def add(self, keys: Iterable[K]) -> None:
+        """Append the keys that are not there yet, with what is known of nothing."""
+        new = [key for key in dict.fromkeys(keys) if key not in self.places]
+        if new:
+            fresh = np.tile(np.array(list(self.fields.values()))[:, None], (1, len(new)))
+            self._set((*self.keys, *new), np.concatenate([self.values, fresh], axis=1))
+
+    def numbers(self, keys: Sequence[K]) -> Indices:
+        """Places of keys, which are added where they are new."""
+        self.add(keys)
+        return np.array([self.places[key] for key in keys], np.int64)
+
+    def keep(self, kept: Indices) -> None:
+        """Keep only the keys at these places, in this order."""
+        if len(kept) < len(self.keys):
+            self._set(tuple(self.keys[place] for place in kept.tolist()), self.values[:, kept])
+
+    def load(self, keys: Sequence[K], values: Floats) -> None:
+        """Take what was saved.
+
+        Raises
+        ------
+        ValueError
+            If keys repeat, or the numbers do not fit keys and fields.
+        """
+        if len(set(keys)) != len(keys) or values.shape != (len(self.fields), len(keys)):
+            raise ValueError(f"{len(keys)} keys and numbers of shape {values.shape} do not fit {list(self.fields)}")
+        self._set(tuple(keys), np.array(values, np.float64))
+
+    def _set(self, keys: tuple[K, ...], values: Floats) -> None:
+        self.keys, self.values = keys, np.ascontiguousarray(values)
+        self.places = {key: place for place, key in enumerate(keys)}
+        self.version += 1
