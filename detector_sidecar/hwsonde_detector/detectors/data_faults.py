@@ -143,7 +143,7 @@ def _observe(
     counted = max(one.scrapes - book.scrapes, 0) * one.interval_ms
     elapsed = float(min(counted, max(ref_ms - book.ref_ms, 0))) if book.ref_ms else 0.0
     now = Now(ref_ms, one.interval_ms, elapsed)
-    restarted = _restarted(state, book, target, view, one, settings)
+    restarted = ref_ms >= book.ref_ms and _restarted(state, book, target, view, one, settings)
     for new in heard:
         flow.take_ups(book.flow, new.times.tolist(), new.values.tolist(), restarted=restarted, events=rules.events)
     if ref_ms < book.ref_ms or (ref_ms == book.ref_ms and book.scrapes == one.scrapes):
