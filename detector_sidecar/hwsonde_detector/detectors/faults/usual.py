@@ -53,7 +53,9 @@ class UsualPlaces:
         return self.made_for[0] is health.keys and self.made_for[1] == book.ledger.version
 
 
-def learn(book: UsualBook, places: UsualPlaces, health: HealthState, ref_ms: int, interval_ms: int, elapsed_ms: float) -> None:
+def learn(
+    book: UsualBook, places: UsualPlaces, health: HealthState, ref_ms: int, interval_ms: int, elapsed_ms: float
+) -> None:
     """Take the newest samples, and hold against each key that it is unusual."""
     ledger, own = book.ledger, places.own
     times, values = health.times[places.slots].astype(np.float64), health.values[places.slots]
