@@ -50,7 +50,7 @@ def test_every_kind_has_its_score_and_what_is_at_fault_its_age() -> None:
         "hwsonde_data_fault_age_seconds": {
             ("gpu", '3 "x"\n', "missing"): 40.0,
             ("disk", "sda", "missing"): 30.0,
-            ("host", "", "skew"): 10.0,
+            ("host", "skew"): 10.0,
         },
         "hwsonde_data_fault_parts": {
             ("gpu", "reporting"): 7.0,
