@@ -99,9 +99,7 @@ def _raise(state: QualityState, entity: Entity, worst: DataFault, now_ms: int) -
         )
         return [DataFaultEvent(Phase.OPENED, now_ms, state.episode)]
     same = old.kind is worst.kind and old.evidence[:1] and old.evidence[0].device == worst.evidence[0].device
-    state.episode = replace(
-        old, kind=worst.kind, peak=max(old.peak, worst.score), title=title, evidence=worst.evidence
-    )
+    state.episode = replace(old, kind=worst.kind, peak=max(old.peak, worst.score), title=title, evidence=worst.evidence)
     return [] if same else [DataFaultEvent(Phase.CHANGED, now_ms, state.episode)]
 
 

@@ -90,7 +90,13 @@ def test_an_alert_has_the_labels_and_links_that_routing_and_people_need(rule: Ru
 
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: str(rule["alert"]))
 def test_only_the_anomaly_and_single_events_fire_without_waiting(rule: Rule) -> None:
-    at_once = {"HwsondeHostAnomaly", "HwsondeGpuXid", "HwsondeGpuXidWarning", "HwsondeDataFault", "HwsondeDataFaultWarning"}
+    at_once = {
+        "HwsondeHostAnomaly",
+        "HwsondeGpuXid",
+        "HwsondeGpuXidWarning",
+        "HwsondeDataFault",
+        "HwsondeDataFaultWarning",
+    }
     assert ("for" in rule) == (rule["alert"] not in at_once)
 
 

@@ -15,12 +15,13 @@ import numpy as np
 from hwsonde_detector.detectors.faults import columns, flow, parts, usual
 from hwsonde_detector.detectors.faults.columns import ColumnBook, ColumnPlaces, Now
 from hwsonde_detector.detectors.faults.flow import FlowBook
+from hwsonde_detector.detectors.faults.ledger import keep_targets
 from hwsonde_detector.detectors.faults.parts import PartBook, Places
 from hwsonde_detector.detectors.faults.usual import UsualBook, UsualPlaces
 from hwsonde_detector.detectors.faults.view import COLLECTOR, HOST, METRIC, Target, TargetView, view_of
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.channels import ChannelState
-from hwsonde_detector.signals.health import Heard, HealthKey, HealthState
+from hwsonde_detector.signals.health import HealthKey, HealthState, Heard
 from hwsonde_detector.signals.layout import Layout
 from hwsonde_detector.signals.profiles.rules import HealthRole
 from hwsonde_detector.signals.targets import TargetState
@@ -143,13 +144,15 @@ def _observe(
     counted = max(one.scrapes - book.scrapes, 0) * one.interval_ms
     elapsed = float(min(counted, max(ref_ms - book.ref_ms, 0))) if book.ref_ms else 0.0
     now = Now(ref_ms, one.interval_ms, elapsed)
-    restarted = _restarted(state, book, target, view, one, settings)
+    restarted = ref_ms >= book.ref_ms and _restarted(state, book, target, view, one, settings)
     for new in heard:
         flow.take_ups(book.flow, new.times.tolist(), new.values.tolist(), restarted=restarted, events=rules.events)
     if ref_ms < book.ref_ms or (ref_ms == book.ref_ms and book.scrapes == one.scrapes):
         # Nothing new, or scrapes of the past that are read again after a restart.
         return
-    flow.take_scrapes(book.flow, one.recent.tolist(), book.ref_ms or ref_ms, now, restarted=restarted, events=rules.events)
+    flow.take_scrapes(
+        book.flow, one.recent.tolist(), book.ref_ms or ref_ms, now, restarted=restarted, events=rules.events
+    )
     _clock(state, book, target, now, settings)
     _parts(state, book, target, view, one, now, settings)
     own = _columns(state, target, view)
@@ -182,7 +185,9 @@ def _judge(
     evidence[FaultKind.STUCK] += columns.stuck(state.columns, own, view, now)
     evidence[FaultKind.SKEW] += flow.skew(book.flow, now, rules)
     if primary:
-        evidence[FaultKind.GAP] += flow.gap(book.flow, one.newest_ms, now_ms, settings.episodes.gone_after_ms, now, rules)
+        evidence[FaultKind.GAP] += flow.gap(
+            book.flow, one.newest_ms, now_ms, settings.episodes.gone_after_ms, now, rules
+        )
     else:
         evidence[FaultKind.MISSING] += flow.target_away(book.flow, target, one.newest_ms, newest, now, rules)
     for kind, found in _unusual(state.usual, places, flow.sustained(now, rules)):
@@ -246,7 +251,13 @@ def _clock(state: FaultState, book: TargetBook, target: Target, now: Now, settin
 
 
 def _parts(
-    state: FaultState, book: TargetBook, target: Target, view: TargetView, one: TargetState, now: Now, settings: Settings
+    state: FaultState,
+    book: TargetBook,
+    target: Target,
+    view: TargetView,
+    one: TargetState,
+    now: Now,
+    settings: Settings,
 ) -> None:
     places = state.cache.parts.get(target)
     if places is None or not places.fit(state.parts, view, state.health):
@@ -268,9 +279,9 @@ def _forget(state: FaultState, newest_ms: int, living: frozenset[Target], settin
     known = state.targets.keys() | living
     parts.forget(state.parts, known)
     state.cache.forget(known)
-    for ledger in (state.columns.ledger, state.columns.resets, state.usual.ledger):
-        kept = [place for place, key in enumerate(ledger.keys) if (key.job, key.instance) in known]
-        ledger.keep(np.array(kept, np.int64))
+    keep_targets(state.columns.ledger, known)
+    keep_targets(state.columns.resets, known)
+    keep_targets(state.usual.ledger, known)
 
 
 def _view(cache: _Cache, target: Target, layout: Layout) -> TargetView:

@@ -7,7 +7,14 @@ from collections.abc import Callable, Mapping
 from hwsonde_detector.explain.titles import clock
 from hwsonde_detector.types import DataFault, Device, Entity, FaultEvidence, FaultKind
 
-_PLURALS = {"gpu": "GPUs", "nic": "NICs", "cpu": "CPUs", "rdma": "RDMA devices", "pcie": "PCIe devices", "numa_node": "NUMA nodes"}
+_PLURALS = {
+    "gpu": "GPUs",
+    "nic": "NICs",
+    "cpu": "CPUs",
+    "rdma": "RDMA devices",
+    "pcie": "PCIe devices",
+    "numa_node": "NUMA nodes",
+}
 
 
 def fault_title(entity: Entity, fault: DataFault, now_ms: int) -> str:
@@ -58,7 +65,9 @@ def _seconds(value: float | None) -> str:
 def _missing(one: FaultEvidence, subject: str, now_ms: int) -> str:
     kind, away = one.device.kind, lasted(now_ms - one.since_ms)
     if one.name == "series":
-        return f"{subject}: sends {one.value or 0:.0f} series, usually {one.usual or 0:.0f}, since {clock(one.since_ms)}"
+        return (
+            f"{subject}: sends {one.value or 0:.0f} series, usually {one.usual or 0:.0f}, since {clock(one.since_ms)}"
+        )
     if kind == "target":
         return f"{subject} cannot be scraped for {away}, other targets of the host can"
     still = ""

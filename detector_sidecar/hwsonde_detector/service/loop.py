@@ -14,8 +14,8 @@ from hwsonde_detector.hoststate import episode_document, read_episode
 from hwsonde_detector.published import Noticeboard, Published, SourceState
 from hwsonde_detector.service.hosts import Hosts
 from hwsonde_detector.service.pace import Cursor, Pace, Slowest, SourceClock, Timeline
-from hwsonde_detector.service.parts import Interruptible, Observer, Parts
 from hwsonde_detector.service.partial import PartialAnswers
+from hwsonde_detector.service.parts import Interruptible, Observer, Parts
 from hwsonde_detector.service.saving import Saver
 from hwsonde_detector.service.trouble import Trouble
 from hwsonde_detector.sources.base import Read

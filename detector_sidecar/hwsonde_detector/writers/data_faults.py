@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hwsonde_detector.published import Published, PublishedHost
 from hwsonde_detector.telemetry import Family, Kind, Sample
-from hwsonde_detector.types import DataFault, FaultKind
+from hwsonde_detector.types import DataFault, Device, FaultKind
 
 TOP_PARTS = 10
 
@@ -58,7 +58,9 @@ def fault_samples(published: Published, host: PublishedHost, monotonic: float) -
 
 
 def _evidence(host: PublishedHost, fault: DataFault, at_ms: int) -> Iterator[Sample]:
-    entity, told, classes = host.entity.labels, set(), set()
+    entity = host.entity.labels
+    told: set[Device] = set()
+    classes: set[str] = set()
     for one in fault.evidence:
         device = one.device
         if one.score < 1.0 or device in told or len(told) == TOP_PARTS:

@@ -9,7 +9,16 @@ import numpy as np
 
 from hwsonde_detector.settings import DataFaultSettings, EpisodeSettings, LearningSettings, Settings
 from hwsonde_detector.signals.profiles import parse_profile
-from hwsonde_detector.types import DataFault, DataFaultEvent, DataQuality, Entity, FaultKind, Outputs, SampleBatch, Series
+from hwsonde_detector.types import (
+    DataFault,
+    DataFaultEvent,
+    DataQuality,
+    Entity,
+    FaultKind,
+    Outputs,
+    SampleBatch,
+    Series,
+)
 from hwsonde_detector.worker import Plan, WorkerState, step
 
 START_MS = 1_800_000_000_000
@@ -36,9 +45,11 @@ restart: x_start_seconds
 metrics:
   - {name: x_cpu_seconds_total, kind: counter, subsystem: cpu, by: [mode], scale: {floor: 0.1}}
   - {name: x_gpu_up, kind: gauge, subsystem: gpu, by: [gpu], device: {kind: gpu, label: gpu}, range: [0, 1], scale: {floor: 0.2}}
-  - {name: x_gpu_celsius, kind: gauge, subsystem: thermal, by: [gpu, sensor], device: {kind: gpu, label: gpu}, range: [1, 150], scale: {floor: 4}, unit: celsius}
+  - {name: x_gpu_celsius, kind: gauge, subsystem: thermal, by: [gpu, sensor], device: {kind: gpu, label: gpu},
+     range: [1, 150], scale: {floor: 4}, unit: celsius}
   - {name: x_gpu_watts, kind: gauge, subsystem: power, by: [gpu], device: {kind: gpu, label: gpu}, range: [0, 2000], scale: {floor: 20}, unit: watts}
-  - {name: x_gpu_active_ratio, kind: gauge, subsystem: gpu, by: [gpu], device: {kind: gpu, label: gpu}, range: [0, 1], scale: {floor: 0.1}, unit: ratio}
+  - {name: x_gpu_active_ratio, kind: gauge, subsystem: gpu, by: [gpu], device: {kind: gpu, label: gpu},
+     range: [0, 1], scale: {floor: 0.1}, unit: ratio}
   - {name: x_gpu_bytes_total, kind: counter, subsystem: pcie, by: [gpu], device: {kind: gpu, label: gpu}, scale: {floor: 1}}
   - {name: x_nic_bytes_total, kind: counter, subsystem: network, by: [device], device: {kind: nic, label: device}, scale: {floor: 1}}
   - {name: x_nic_errors_total, kind: counter, subsystem: network, by: [device], device: {kind: nic, label: device}, scale: {floor: 1}}
@@ -117,9 +128,7 @@ def scrape(second: int) -> Values:
 
 def of(values: Values, *names: str, **labels: str) -> list[Series]:
     """Series of these names (of any name, if none is given) with these labels."""
-    return [
-        one for one in values if (not names or one.name in names) and labels.items() <= dict(one.labels).items()
-    ]
+    return [one for one in values if (not names or one.name in names) and labels.items() <= dict(one.labels).items()]
 
 
 def without(values: Values, gone: Iterable[Series]) -> Values:
@@ -145,9 +154,7 @@ def batch_of(second: int, values: Values | None, *, told: bool = True) -> Sample
     )
 
 
-def ticks(
-    seconds: Iterable[int], fault: Fault = healthy, *, told: bool = True
-) -> Iterable[tuple[SampleBatch, int]]:
+def ticks(seconds: Iterable[int], fault: Fault = healthy, *, told: bool = True) -> Iterable[tuple[SampleBatch, int]]:
     """Scrapes of the machine, each read 150 ms later."""
     for second in seconds:
         yield batch_of(second, fault(second, scrape(second)), told=told), START_MS + 1000 * second + 150

@@ -48,7 +48,9 @@ NAMES = (TARGET["job"], TARGET["instance"])
 # --- the ledger
 
 
-@given(st.lists(st.tuples(st.sampled_from(["add", "keep", "set"]), st.lists(st.integers(0, 9), max_size=6)), max_size=20))
+@given(
+    st.lists(st.tuples(st.sampled_from(["add", "keep", "set"]), st.lists(st.integers(0, 9), max_size=6)), max_size=20)
+)
 @settings(deadline=None)
 def test_a_ledger_is_a_table_of_dictionaries(steps: list[tuple[str, list[int]]]) -> None:
     ledger: Ledger[int] = Ledger({"a": 0.0, "b": math.nan})
@@ -84,7 +86,9 @@ def test_a_ledger_refuses_what_does_not_fit() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.lists(st.sampled_from([1.0, 0.0, -1.0]), min_size=3, max_size=3), st.sampled_from([0.0, 1000.0, 5000.0])),
+        st.tuples(
+            st.lists(st.sampled_from([1.0, 0.0, -1.0]), min_size=3, max_size=3), st.sampled_from([0.0, 1000.0, 5000.0])
+        ),
         max_size=60,
     )
 )
@@ -129,7 +133,11 @@ def test_rests_of_a_gauge_equal_their_naive_twin(values: list[float]) -> None:
 # --- what scrapes and collectors tell
 
 
-@given(st.lists(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 1), st.integers(0, 30)), max_size=6), max_size=12))
+@given(
+    st.lists(
+        st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 1), st.integers(0, 30)), max_size=6), max_size=12
+    )
+)
 @settings(deadline=None)
 def test_the_newest_sample_of_each_key_is_kept(batches: list[list[tuple[str, int, int]]]) -> None:
     """Collectors a, b and c, of two series each that differ in their reason."""
@@ -203,7 +211,9 @@ def test_any_samples_give_scores_that_are_numbers(data: st.DataObject) -> None:
         batch = batch_of(second, values or None, told=data.draw(st.booleans()))
         state, outputs = play([(batch, START_MS + 1000 * second + 150)], state, plan)
         for quality in qualities(outputs):
-            assert [fault.kind for fault in quality.faults] == [kind for kind in FaultKind if kind is not FaultKind.PARTIAL]
+            assert [fault.kind for fault in quality.faults] == [
+                kind for kind in FaultKind if kind is not FaultKind.PARTIAL
+            ]
             assert all(0.0 <= fault.score <= 10.0 for fault in quality.faults)
             assert 0.0 <= quality.coverage <= 1.0
     document, arrays = snapshot(state)
@@ -267,6 +277,13 @@ def test_only_what_the_next_scrapes_do_not_bring_back_is_kept() -> None:
     (host,) = state.hosts.values()
     document, _ = snapshot_faults(host.quality.faults)
     gauges = {key[2] for key in document["columns"]}
-    assert gauges == {"x_gpu_up", "x_gpu_celsius", "x_gpu_watts", "x_gpu_active_ratio", "x_disk_celsius", "x_free_bytes"}
+    assert gauges == {
+        "x_gpu_up",
+        "x_gpu_celsius",
+        "x_gpu_watts",
+        "x_gpu_active_ratio",
+        "x_disk_celsius",
+        "x_free_bytes",
+    }
     assert len(document["parts"]) == len(GPUS) + 2 + 1 + 2 + 4 + 12
     assert document["resets"] == []

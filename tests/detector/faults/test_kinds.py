@@ -25,7 +25,6 @@ from tests.detector.faults.machine import (
     series,
     ticks,
     told,
-    wobble,
 )
 
 LEARNED = 200
@@ -50,9 +49,9 @@ def failed(second: int, values: Values) -> Values | None:
     return None
 
 
-def setting(**values: float) -> Fault:
-    """Give the GPU's temperature and the like another value."""
-    changed = {CELSIUS: value for name, value in values.items() if name == "celsius"}
+def setting(celsius: float) -> Fault:
+    """Give the GPU another temperature."""
+    changed = {CELSIUS: celsius}
     return lambda second, known: known | changed
 
 
@@ -100,7 +99,9 @@ def test_starts_of_the_exporter_in_a_row_are_none(state: WorkerState) -> None:
 
 
 def test_a_server_that_did_not_ask_is_no_gap_of_the_host(state: WorkerState) -> None:
-    given = [tick for second, tick in zip(range(LEARNED, 400), ticks(range(LEARNED, 400)), strict=True) if second % 20 > 8]
+    given = [
+        tick for second, tick in zip(range(LEARNED, 400), ticks(range(LEARNED, 400)), strict=True) if second % 20 > 8
+    ]
     _, outputs = play(given, state)
     assert peak(outputs, FaultKind.GAP) == 0.0
 
@@ -116,7 +117,7 @@ def test_uneven_scrapes_are_told(state: WorkerState) -> None:
 
     given = []
     for number, (batch, now) in enumerate(ticks(range(LEARNED, 320))):
-        shift = int(900 * wobble(number, 3))
+        shift = number * number * 37 % 900
         given.append((replace(batch, times=batch.times + shift), now + shift))
     _, outputs = play(given, state)
     assert 0.12 < peak(outputs, FaultKind.GAP) < 1.0
@@ -234,7 +235,7 @@ def test_a_sensor_of_whole_degrees_is_compared_with_its_own_part_only() -> None:
     other = series("x_gpu_celsius", sensor="memory", **gpu("3"))
 
     def coarse(second: int, values: Values) -> Values:
-        known = {one: 60.0 + second % 2 for one in (CELSIUS, other)}
+        known = dict.fromkeys((CELSIUS, other), 60.0 + second % 2)
         return values | (known if second < 300 else known | {CELSIUS: 61.0})
 
     # The memory of the same GPU still moves: that one is frozen, though it takes three times as long to be sure.
@@ -252,7 +253,9 @@ def test_a_sensor_of_whole_degrees_is_compared_with_its_own_part_only() -> None:
 
 
 def test_a_collector_that_takes_long_is_named_and_heals(state: WorkerState) -> None:
-    fault = during(range(210, 240), lambda second, values: values | {series("x_collector_seconds", collector="gpu"): 3.2})
+    fault = during(
+        range(210, 240), lambda second, values: values | {series("x_collector_seconds", collector="gpu"): 3.2}
+    )
     _, outputs = play(ticks(range(LEARNED, 330), fault), state)
     opened = told(outputs)[0].episode
     assert opened.kind is FaultKind.SLOW

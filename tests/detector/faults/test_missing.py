@@ -205,7 +205,9 @@ def test_a_metric_alone_pages_only_where_no_collectors_tell(state: WorkerState) 
     bare = Plan(SETTINGS, (BARE,))
     _, outputs = play(ticks(range(300), fault, told=False), plan=bare)
     (event,) = told(outputs)
-    assert event.episode.title.startswith("n17 metric x_pages_total was not sent for 40 s; 11 of 12 metrics still are sent")
+    assert event.episode.title.startswith(
+        "n17 metric x_pages_total was not sent for 40 s; 11 of 12 metrics still are sent"
+    )
 
 
 def test_a_start_of_the_exporter_gives_time(state: WorkerState) -> None:
@@ -215,7 +217,11 @@ def test_a_start_of_the_exporter_gives_time(state: WorkerState) -> None:
         if second < 214:
             return None
         values = values | {series("x_start_seconds"): START_MS / 1000 + 213}
-        return without(values, of(values, "x_gpu_celsius", "x_gpu_watts", "x_gpu_active_ratio")) if second < 229 else values
+        return (
+            without(values, of(values, "x_gpu_celsius", "x_gpu_watts", "x_gpu_active_ratio"))
+            if second < 229
+            else values
+        )
 
     _, outputs = play(ticks(range(LEARNED, 300), between(210, 999, restarted)), state)
     assert peaks(outputs).keys() <= {"gap"}
@@ -283,7 +289,9 @@ def test_a_target_is_missed_while_the_server_asks_for_it(asked: bool) -> None:
     _, outputs = play(ticks(range(240), fault))
     if asked:
         (event,) = told(outputs)
-        assert event.episode.title == "n17 target other/n17:9400 cannot be scraped for 40 s, other targets of the host can"
+        assert (
+            event.episode.title == "n17 target other/n17:9400 cannot be scraped for 40 s, other targets of the host can"
+        )
     else:
         assert peaks(outputs) == {}
 

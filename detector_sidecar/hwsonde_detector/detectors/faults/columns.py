@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hwsonde_detector.detectors.faults.ledger import Ledger
+from hwsonde_detector.detectors.faults.ledger import Ledger, keep_own
 from hwsonde_detector.detectors.faults.parts import PATIENT_SCRAPES
 from hwsonde_detector.detectors.faults.view import Target, TargetView
 from hwsonde_detector.settings import DataFaultSettings
@@ -87,25 +87,19 @@ class ColumnPlaces:
         self.target = target
         self.columns = book.ledger.numbers(keys)
         self.owners = book.resets.numbers(owners)
-        where = {column: place for column, place in zip(view.columns.tolist(), self.columns.tolist(), strict=True)}
+        where = dict(zip(view.columns.tolist(), self.columns.tolist(), strict=True))
         self.gauges = np.array([where[column] for column in view.gauges.tolist()], np.int64)
         self.made_for = (view, book.ledger.version, book.resets.version)
 
     def fit(self, book: ColumnBook, view: TargetView) -> bool:
         """Whether nothing changed since."""
-        return (
-            self.made_for[0] is view and self.made_for[1:] == (book.ledger.version, book.resets.version)
-        )
+        return self.made_for[0] is view and self.made_for[1:] == (book.ledger.version, book.resets.version)
 
 
 def forget(book: ColumnBook, places: ColumnPlaces) -> None:
     """Drop what a target's present layout has no more."""
-    for ledger, own in ((book.ledger, places.columns), (book.resets, places.owners)):
-        kept = np.ones(len(ledger.keys), np.bool_)
-        kept[[place for place, key in enumerate(ledger.keys) if (key.job, key.instance) == places.target]] = False
-        kept[own] = True
-        if not kept.all():
-            ledger.keep(np.flatnonzero(kept))
+    keep_own(book.ledger, places.target, places.columns)
+    keep_own(book.resets, places.target, places.owners)
 
 
 def count(book: ColumnBook, places: ColumnPlaces, view: TargetView, state: TargetState, now: Now) -> None:
@@ -178,7 +172,9 @@ def impossible(
     return result
 
 
-def resets(book: ColumnBook, places: ColumnPlaces, view: TargetView, settings: DataFaultSettings) -> list[FaultEvidence]:
+def resets(
+    book: ColumnBook, places: ColumnPlaces, view: TargetView, settings: DataFaultSettings
+) -> list[FaultEvidence]:
     """Evidence of parts whose counters fell although nothing was restarted."""
     hits = book.resets["hits"][places.owners]
     result = []

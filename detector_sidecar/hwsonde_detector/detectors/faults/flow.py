@@ -83,7 +83,9 @@ def _lose(book: FlowBook, scrapes: int, since_ms: int, events: int) -> None:
     book.lost += scrapes
 
 
-def take_scrapes(book: FlowBook, recent: Sequence[int], before_ms: int, now: Now, *, restarted: bool, events: int) -> None:
+def take_scrapes(
+    book: FlowBook, recent: Sequence[int], before_ms: int, now: Now, *, restarted: bool, events: int
+) -> None:
     """Look at the distances of the scrapes after ``before_ms``; gaps count only where the server does not tell of failed scrapes."""
     book.lost_hits = max(book.lost_hits - now.elapsed_ms / EVENT_MS, 0.0)
     if book.lost_hits == 0.0:

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from hwsonde_detector.signals.layout import Indices
 from hwsonde_detector.types import Floats
 
+
+class OfTarget(Hashable, Protocol):
+    """A key that belongs to a scrape target."""
+
+    @property
+    def job(self) -> str:
+        """The target's job."""
+
+    @property
+    def instance(self) -> str:
+        """Its instance."""
+
+
 K = TypeVar("K", bound=Hashable)
+T = TypeVar("T", bound=OfTarget)
 
 
 class Ledger(Generic[K]):
@@ -67,3 +81,16 @@ class Ledger(Generic[K]):
         self.keys, self.values = keys, np.ascontiguousarray(values)
         self.places = {key: place for place, key in enumerate(keys)}
         self.version += 1
+
+
+def keep_targets(ledger: Ledger[T], known: Collection[tuple[str, str]]) -> None:
+    """Drop the keys of targets that are not ``known``."""
+    kept = [place for place, key in enumerate(ledger.keys) if (key.job, key.instance) in known]
+    ledger.keep(np.array(kept, np.int64))
+
+
+def keep_own(ledger: Ledger[T], target: tuple[str, str], own: Indices) -> None:
+    """Drop the keys of a target that lie elsewhere than at ``own``."""
+    kept = np.array([(key.job, key.instance) != target for key in ledger.keys], np.bool_)
+    kept[own] = True
+    ledger.keep(np.flatnonzero(kept))

@@ -102,9 +102,9 @@ class Places:
         self.metrics = book.ledger.numbers(view.metrics)
         self.collector_places = book.ledger.numbers(self.collectors)
         self.others = book.ledger.numbers([key for _, key in others])
-        for key, name in zip(view.parts, view.names, strict=True):
-            if name != key.identity:
-                book.names[key] = name
+        for part, name in zip(view.parts, view.names, strict=True):
+            if name != part.identity:
+                book.names[part] = name
         self.made_for = (view, health.keys, book.ledger.version)
 
     def fit(self, book: PartBook, view: TargetView, health: HealthState) -> bool:
@@ -145,7 +145,7 @@ def _collectors(book: PartBook, places: Places, health: HealthState, newest_ms: 
     if not len(places.collectors):
         return np.zeros(0)
     values = np.append(health.values, np.nan)
-    fresh = np.append(health.times == newest_ms, False)  # noqa: FBT003 - the place of what has no series
+    fresh = np.append(health.times == newest_ms, False)
     available = np.where(fresh[places.available], values[places.available], np.nan)
     success = np.where(fresh[places.success], values[places.success], np.nan)
     states = np.full(len(places.collectors), _UNKNOWN)
@@ -160,7 +160,13 @@ def _collectors(book: PartBook, places: Places, health: HealthState, newest_ms: 
 
 
 def account(
-    book: PartBook, target: Target, found: Floats, now: tuple[int, int, float], settings: DataFaultSettings, *, grace: bool
+    book: PartBook,
+    target: Target,
+    found: Floats,
+    now: tuple[int, int, float],
+    settings: DataFaultSettings,
+    *,
+    grace: bool,
 ) -> None:
     """Add a scrape's findings to what is known.
 

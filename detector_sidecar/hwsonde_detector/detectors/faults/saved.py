@@ -81,7 +81,10 @@ def _load(
 
 
 def _listed(key: tuple[Any, ...]) -> list[Any]:
-    return [list(map(list, part)) if isinstance(part, tuple) else str(part) if isinstance(part, str) else part for part in key]
+    return [
+        list(map(list, part)) if isinstance(part, tuple) else str(part) if isinstance(part, str) else part
+        for part in key
+    ]
 
 
 def _texts(key: Sequence[Any], count: int) -> list[str]:

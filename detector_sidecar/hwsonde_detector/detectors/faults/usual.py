@@ -23,6 +23,7 @@ _FLOOR_S, _FLOOR_PART = 0.25, 0.2
 # Far below usual: less than this part.
 _LEFT = 0.5
 _HELD_MOST = 2.0
+_HIGHEST_LOG = 700.0
 _FIELDS = {"centre": 0.0, "spread": 0.0, "samples": 0.0, "time": -np.inf, "held_ms": 0.0, "since": 0.0, "value": 0.0}
 _ROLES = (HealthRole.SCRAPE_SECONDS, HealthRole.SECONDS, HealthRole.SCRAPE_SAMPLES)
 
@@ -53,7 +54,9 @@ class UsualPlaces:
         return self.made_for[0] is health.keys and self.made_for[1] == book.ledger.version
 
 
-def learn(book: UsualBook, places: UsualPlaces, health: HealthState, ref_ms: int, interval_ms: int, elapsed_ms: float) -> None:
+def learn(
+    book: UsualBook, places: UsualPlaces, health: HealthState, ref_ms: int, interval_ms: int, elapsed_ms: float
+) -> None:
     """Take the newest samples, and hold against each key that it is unusual."""
     ledger, own = book.ledger, places.own
     times, values = health.times[places.slots].astype(np.float64), health.values[places.slots]
@@ -80,7 +83,8 @@ def learn(book: UsualBook, places: UsualPlaces, health: HealthState, ref_ms: int
 
 def _far(places: UsualPlaces, values: Floats, centre: Floats, spread: Floats, interval_ms: int) -> Mask:
     floor = np.where(places.of_scrape, _FLOOR_PART * interval_ms / 1000.0, _FLOOR_S)
-    above = np.exp(centre + np.maximum(np.log(_FACTOR), _DEVIATIONS * spread))
+    # Bounded, since nonsense that was sent must not overflow.
+    above = np.exp(np.minimum(centre + np.maximum(np.log(_FACTOR), _DEVIATIONS * spread), _HIGHEST_LOG))
     return np.where(places.counts, values < _LEFT * np.exp(centre), values > np.maximum(above, floor))
 
 
