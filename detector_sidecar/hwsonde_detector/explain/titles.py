@@ -171,7 +171,7 @@ def _order(channel: Channel, order: Order, top: Sequence[Contribution]) -> str:
     if leader is None:
         return ""
     more = f" and {len(order.first) - 1} more" if len(order.first) > 1 else ""
-    return f"after {channel_label(leader)}{more}"
+    return f"after {channel_label(leader, channel.device)}{more}"
 
 
 def _against(contribution: Contribution) -> str:
