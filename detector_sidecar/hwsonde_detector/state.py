@@ -157,7 +157,9 @@ def peek_state(directory: Path) -> dict[str, Any] | None:
     if trailer is None or hashlib.sha256(content[:-_DIGEST_BYTES]).hexdigest().encode() != trailer[2]:
         raise StateError(f"{target}: damaged or cut short; it was left as it is")
     if int(trailer[1]) > VERSION:
-        raise StateError(f"{target}: version {int(trailer[1])} is newer than this program's {VERSION}; it was left as it is")
+        raise StateError(
+            f"{target}: version {int(trailer[1])} is newer than this program's {VERSION}; it was left as it is"
+        )
     try:
         return _decode(content)[0]
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:

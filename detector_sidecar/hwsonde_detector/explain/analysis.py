@@ -117,7 +117,13 @@ def analyse(run: Run, question: Question, jobs: Sequence[JobSpan], step: int) ->
     spans = question.spans if question.spans is not None else dict.fromkeys(run.scores, everything)
     hosts = tuple(
         coverage_of(
-            entity, span, run.scores.get(entity, ()), run.intervals_ms.get(entity), step, run.skipped.get(entity, {})
+            entity,
+            span,
+            run.scores.get(entity, ()),
+            run.intervals_ms.get(entity),
+            step,
+            run.skipped.get(entity, {}),
+            [one for one in run.episodes if one.entity == entity],
         )
         for entity, span in sorted(spans.items())
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hwsonde_detector.types import Entity, Score
+from hwsonde_detector.types import Entity, Episode, Score
 
 # Two windows further apart than this many steps have a gap between them.
 GAP_STEPS = 1.5
@@ -35,7 +35,7 @@ class Coverage:
     gaps
         Stretches without a judged window, ``(from, to)`` in ms.
     loud
-        Judged windows of at least 1.
+        Judged windows of at least 1 that belong to no episode.
     worst, worst_ms
         Largest score of the judged windows and its window's end; None without such a window.
     skipped
@@ -84,6 +84,7 @@ def coverage_of(
     interval_ms: int | None,
     step: int,
     skipped: Mapping[str, int],
+    episodes: Sequence[Episode] = (),
 ) -> Coverage:
     """Coverage of one host.
 
@@ -101,6 +102,8 @@ def coverage_of(
         Rows from one window to the next.
     skipped
         Windows that were not judged, by reason.
+    episodes
+        Those of the host.
     """
     start_ms, end_ms = span
     inside = [score for score in scores if start_ms < score.end_ms <= end_ms and math.isfinite(score.fused)]
@@ -117,11 +120,15 @@ def coverage_of(
         uncalibrated=len(inside) - len(judged),
         channels=sum(score.coverage for score in judged) / len(judged) if judged else 0.0,
         gaps=gaps([score.end_ms for score in judged], span, pace),
-        loud=sum(score.fused >= 1.0 for score in judged),
+        loud=sum(score.fused >= 1.0 and not _explained(score.end_ms, episodes) for score in judged),
         worst=worst.fused if worst is not None else None,
         worst_ms=worst.end_ms if worst is not None else None,
         skipped=dict(sorted(skipped.items())),
     )
+
+
+def _explained(end_ms: int, episodes: Sequence[Episode]) -> bool:
+    return any(one.onset_ms <= end_ms and (one.end_ms is None or end_ms <= one.end_ms) for one in episodes)
 
 
 def gaps(ends_ms: Sequence[int], span: tuple[int, int], pace_ms: int) -> tuple[tuple[int, int], ...]:

@@ -118,9 +118,16 @@ def _overlaps(episode: Episode, entity: Entity, start_ms: int, end_ms: int) -> b
 def _sentence(first: Entity, job: str | None, hosts: Sequence[Neighbour]) -> str:
     if not hosts:
         return f"No other host was read in this time: whether it was only {called(first)} is not known."
-    of = f"the {len(hosts) + 1} hosts of {brief(job)}" if job is not None else f"the {len(hosts) + 1} hosts that were read"
+    of = (
+        f"the {len(hosts) + 1} hosts of {brief(job)}"
+        if job is not None
+        else f"the {len(hosts) + 1} hosts that were read"
+    )
     by = {kind: [called(one.entity) for one in hosts if one.behaviour is kind] for kind in Behaviour}
-    same, quiet = by[Behaviour.SAME], [one.worst for one in hosts if one.behaviour is Behaviour.QUIET and one.worst is not None]
+    same, quiet = (
+        by[Behaviour.SAME],
+        [one.worst for one in hosts if one.behaviour is Behaviour.QUIET and one.worst is not None],
+    )
     if len(same) == len(hosts):
         return f"All of {of} show it: look at the job or at what they share first."
     parts = [f"{len(same) + 1} of {of} show it" if same else f"Only {called(first)} of {of} shows it"]
@@ -129,5 +136,7 @@ def _sentence(first: Entity, job: str | None, hosts: Sequence[Neighbour]) -> str
     if by[Behaviour.OTHER]:
         parts.append(f"{listed(by[Behaviour.OTHER])} had another episode in this time")
     if by[Behaviour.UNJUDGED]:
-        parts.append(f"{listed(by[Behaviour.UNJUDGED])} {'was' if len(by[Behaviour.UNJUDGED]) == 1 else 'were'} not judged")
+        parts.append(
+            f"{listed(by[Behaviour.UNJUDGED])} {'was' if len(by[Behaviour.UNJUDGED]) == 1 else 'were'} not judged"
+        )
     return "; ".join(parts) + "."

@@ -106,8 +106,7 @@ def document(
         "learning": _learning(analysis, learned),
         "causes_found": len(analysis.causes),
         "causes": [
-            _cause(analysis, rank, rows, before, runbooks)
-            for rank in range(min(len(analysis.causes), MOST_CAUSES))
+            _cause(analysis, rank, rows, before, runbooks) for rank in range(min(len(analysis.causes), MOST_CAUSES))
         ],
         "episodes": [_episode(one) for one in analysis.episodes],
         "timelines": [_timeline(analysis, host) for host in _shown(analysis)],
@@ -147,9 +146,7 @@ def _coverage(host: Coverage) -> dict[str, Any]:
 
 
 def _learning(analysis: Analysis, learned: Learned) -> dict[str, Any]:
-    known = {
-        host.entity: learned.first_ms[host.entity] for host in analysis.hosts if host.entity in learned.first_ms
-    }
+    known = {host.entity: learned.first_ms[host.entity] for host in analysis.hosts if host.entity in learned.first_ms}
     if not known:
         return {"from_ms": None, "latest_from_ms": None, "sentence": "From when on was learned is not known."}
     first, last = min(known.values()), max(known.values())
@@ -226,7 +223,11 @@ def _finding(one: Finding, points: Points | None) -> dict[str, Any]:
         "first_ms": one.first_ms,
         "chart": None
         if points is None
-        else {"times": list(points.times), "values": [number(value) for value in points.values], "step_ms": points.step_ms},
+        else {
+            "times": list(points.times),
+            "values": [number(value) for value in points.values],
+            "step_ms": points.step_ms,
+        },
     }
 
 
@@ -242,7 +243,9 @@ def _remarks(analysis: Analysis, rank: int) -> list[str]:
         apart = cause.start_ms - leading.start_ms
         within = max(cause.uncertainty_ms, leading.uncertainty_ms)
         if abs(apart) <= within:
-            found.append(f"It began with the first cause: which of the two came first cannot be told within {seconds(within)}.")
+            found.append(
+                f"It began with the first cause: which of the two came first cannot be told within {seconds(within)}."
+            )
         elif apart > 0:
             found.append(f"It began {seconds(apart)} after the first cause, and may follow from it.")
         else:
@@ -284,7 +287,9 @@ def _before(analysis: Analysis, cause: Cause, before: Before) -> dict[str, Any]:
         sentence = f"No earlier page of this kind on {host} {text}.{repeated}"
     else:
         times = "once" if len(same) == 1 else f"{len(same)} times"
-        sentence = f"Such a page came {times} before on {host} {text}, last at {moments.text(same[0].start_ms)}.{repeated}"
+        sentence = (
+            f"Such a page came {times} before on {host} {text}, last at {moments.text(same[0].start_ms)}.{repeated}"
+        )
     return {
         "same": len(same),
         "any": len(earlier),

@@ -34,10 +34,7 @@ def peaks(values: Sequence[float], most: int) -> list[int]:
     if count <= most:
         return list(range(count))
     edges = [count * part // most for part in range(most + 1)]
-    return [
-        max(range(start, end), key=lambda place: (values[place], -place))
-        for start, end in pairwise(edges)
-    ]
+    return [max(range(start, end), key=lambda place: (values[place], -place)) for start, end in pairwise(edges)]
 
 
 class Envelope:

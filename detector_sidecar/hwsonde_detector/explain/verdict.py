@@ -214,7 +214,9 @@ def _limits(hosts: Sequence[Coverage]) -> tuple[str, ...]:
             found.append(f"{len(some)} of {len(hosts)} hosts {what} ({listed(_names(some))}).")
     if thin:
         worst = min(thin, key=lambda host: (host.windows, host.channels))
-        share = f"{percent(worst.windows)} of windows and {percent(worst.channels)} of channels on {called(worst.entity)}"
+        share = (
+            f"{percent(worst.windows)} of windows and {percent(worst.channels)} of channels on {called(worst.entity)}"
+        )
         found.append(f"{len(thin)} of {len(hosts)} hosts were judged too little: {share}.")
     if restless:
         worst = max(restless, key=lambda host: host.loud / host.judged)

@@ -28,20 +28,36 @@ def add_report(parser: argparse.ArgumentParser, load: Callable[[argparse.Namespa
         metavar="TIME",
         help="begin: RFC 3339, Unix seconds, or back from now such as -6h (default: around --episode; an archive's beginning)",
     )
-    parser.add_argument("--to", dest="last", metavar="TIME", help="end (default: now; around --episode; an archive's end)")
+    parser.add_argument(
+        "--to", dest="last", metavar="TIME", help="end (default: now; around --episode; an archive's end)"
+    )
     about = parser.add_mutually_exclusive_group()
     about.add_argument("--entity", metavar="NAME", help="one host, such as n17 or lab/n17 (default: all hosts)")
-    about.add_argument("--job", metavar="NAME", help="the hosts of one job, for as long as it ran: slurm:4711, 4711, or a pod's name")
+    about.add_argument(
+        "--job", metavar="NAME", help="the hosts of one job, for as long as it ran: slurm:4711, 4711, or a pod's name"
+    )
     about.add_argument("--episode", metavar="ID", help="one episode, such as lab/n17@2026-11-29T19:23:41Z")
-    parser.add_argument("--archive", metavar="FILE", type=Path, help="a recorded archive to read instead of a Prometheus")
     parser.add_argument(
-        "--learn", metavar="DURATION", help="how much before --from is learned from (default: source.history; of an archive all)"
+        "--archive", metavar="FILE", type=Path, help="a recorded archive to read instead of a Prometheus"
     )
     parser.add_argument(
-        "--out", metavar="DIR", type=Path, default=Path("hwsonde-report"), help="folder for report.json and report.html (default: hwsonde-report)"
+        "--learn",
+        metavar="DURATION",
+        help="how much before --from is learned from (default: source.history; of an archive all)",
     )
     parser.add_argument(
-        "--runbooks-url", dest="runbooks", metavar="URL", default="docs/runbooks", help="where the runbook pages are (default: docs/runbooks)"
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path("hwsonde-report"),
+        help="folder for report.json and report.html (default: hwsonde-report)",
+    )
+    parser.add_argument(
+        "--runbooks-url",
+        dest="runbooks",
+        metavar="URL",
+        default="docs/runbooks",
+        help="where the runbook pages are (default: docs/runbooks)",
     )
     parser.set_defaults(command=lambda options: _run(options, load))
 

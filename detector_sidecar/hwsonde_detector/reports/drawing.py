@@ -17,7 +17,8 @@ from hwsonde_detector.explain.titles import quantity
 _STEPS_MS = tuple(
     1000 * step
     for step in (
-        1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 432_000, 604_800, 1_209_600, 2_592_000,
+        1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200,
+        86_400, 172_800, 432_000, 604_800, 1_209_600, 2_592_000,
     )
 )  # fmt: skip
 _DAY_MS = 86_400_000
@@ -146,8 +147,10 @@ def score_chart(timeline: dict[str, Any], start_ms: int, end_ms: int) -> Chart:
     if timeline["times"] and calibrated != timeline["times"][0]:
         last = timeline["times"][-1] if calibrated is None else calibrated
         boxes.append(plot.box(timeline["times"][0], last, "learning"))
-    for one in timeline["episodes"]:
-        boxes.append(plot.box(one["start_ms"], end_ms if one["end_ms"] is None else one["end_ms"], "episode"))
+    boxes += [
+        plot.box(one["start_ms"], end_ms if one["end_ms"] is None else one["end_ms"], "episode")
+        for one in timeline["episodes"]
+    ]
     paths, dots = _line(timeline["times"], [_height(score) for score in scores], plot, _usual(timeline["times"]))
     ticks = tuple(Tick(_px(plot.y(_height(score))), f"{score:g}") for score in _SCORES if score <= most)
     peak = f"largest score {max(scores):.2g}" if scores else "no window was judged"
@@ -193,14 +196,16 @@ def channel_chart(finding: dict[str, Any]) -> Chart | None:
 def time_ticks(start_ms: int, end_ms: int, most: int) -> list[tuple[int, str]]:
     """Round moments (UTC) in a stretch of time, at most ``most``, and how they are written."""
     span = max(end_ms - start_ms, 1)
-    step = next((one for one in _STEPS_MS if span // one + 1 <= most), _STEPS_MS[-1] * (span // (most * _STEPS_MS[-1]) + 1))
+    step = next(
+        (one for one in _STEPS_MS if span // one + 1 <= most), _STEPS_MS[-1] * (span // (most * _STEPS_MS[-1]) + 1)
+    )
     form = "%m-%d" if step >= _DAY_MS else "%H:%M" if step >= 60_000 else "%H:%M:%S"
     if form == "%H:%M" and start_ms // _DAY_MS != end_ms // _DAY_MS:
         form = "%m-%d %H:%M"
     first = -(-start_ms // step) * step
-    return [(at_ms, datetime.fromtimestamp(at_ms / 1000, UTC).strftime(form)) for at_ms in range(first, end_ms + 1, step)][
-        :most
-    ]
+    return [
+        (at_ms, datetime.fromtimestamp(at_ms / 1000, UTC).strftime(form)) for at_ms in range(first, end_ms + 1, step)
+    ][:most]
 
 
 def _chart(

@@ -65,7 +65,7 @@ class World:
 
     @staticmethod
     def real() -> World:
-        """This machine's."""
+        """Those of this machine."""
         return World(lambda: time.time_ns() // 1_000_000, time.monotonic)
 
 
@@ -96,7 +96,9 @@ def run_report(config: Config, asked: Asked, world: World) -> int:
         run = _scored(config, asked, world, span, plan, watch)
         analysis = analyse(run, question or _question(asked, run), watch.spans(), plan.settings.window.step)
         wanted = charted(analysis)
-        rows = collect_rows(_again(config, asked, [one.start_ms for one in wanted], [one.end_ms for one in wanted]), plan, wanted)
+        rows = collect_rows(
+            _again(config, asked, [one.start_ms for one in wanted], [one.end_ms for one in wanted]), plan, wanted
+        )
     found = document(
         analysis,
         __version__,
@@ -192,12 +194,10 @@ def _question(asked: Asked, run: PastRun) -> Question:
     return Question(Topic.RANGE)
 
 
-def _again(
-    config: Config, asked: Asked, starts: list[int], ends: list[int]
-) -> Iterator[tuple[SampleBatch, int]]:
+def _again(config: Config, asked: Asked, starts: list[int], ends: list[int]) -> Iterator[tuple[SampleBatch, int]]:
     """Records of the stretches that are shown, once more; none where nothing is."""
     if starts:
-        yield from open_records(config, min(starts), max(ends), asked.archive, min(LEAD_MS, min(starts)))
+        yield from open_records(config, min(starts), max(ends), asked.archive, min(LEAD_MS, *starts))
 
 
 def _before(config: Config, asked: Asked, world: World) -> Before:

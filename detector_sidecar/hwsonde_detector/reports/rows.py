@@ -67,18 +67,15 @@ def collect_rows(
         if split is None or not split.fits(batch, plan.settings.entity_labels):
             split = plan_split(batch.series, plan.settings.entity_labels)
         parts = split.apply(batch)
-        for entity in charts:
-            if entity not in parts:
-                continue
+        for entity in charts.keys() & parts.keys():
             states[entity], news = advance(states[entity], parts[entity], plan.profiles)
             intervals[entity] = news.interval_ms or intervals[entity]
-            for chart in charts[entity] if len(news.frame.times) else ():
+            for chart in charts[entity]:
                 chart.add(news.frame)
-    found = {}
-    for entity, own in charts.items():
-        for chart in own:
-            for index, name in enumerate(chart.names):
-                points = chart.envelope.points(index, intervals[entity])
-                if points.times:
-                    found[chart.wanted.rank, entity, name] = points
-    return found
+    every = [(entity, chart) for entity, own in charts.items() for chart in own]
+    found = {
+        (chart.wanted.rank, entity, name): chart.envelope.points(index, intervals[entity])
+        for entity, chart in every
+        for index, name in enumerate(chart.names)
+    }
+    return {key: points for key, points in found.items() if points.times}

@@ -37,7 +37,9 @@ def score(
     return Score(entity, end_ms, fused, {}, {}, tuple(top), calibrated, 1.0, coverage, 0.0)
 
 
-def quiet(entity: Entity, seconds: int, fused: float = 0.4, *, start_ms: int = T0, step_ms: int = SECOND) -> list[Score]:
+def quiet(
+    entity: Entity, seconds: int, fused: float = 0.4, *, start_ms: int = T0, step_ms: int = SECOND
+) -> list[Score]:
     """Windows without anything, the first one ``step_ms`` after the start."""
     return [score(entity, start_ms + step_ms * place, fused) for place in range(1, seconds + 1)]
 

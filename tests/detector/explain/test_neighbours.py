@@ -46,7 +46,13 @@ def test_without_a_job_it_is_compared_with_all():
 
 
 def test_a_job_of_another_time_or_of_this_host_alone_is_passed_over():
-    elsewhere = [job(0), job(1, start_ms=T0 - 9000, end_ms=T0 - 5000), job(0, "slurm:8"), job(2, "slurm:9"), job(3, "slurm:9")]
+    elsewhere = [
+        job(0),
+        job(1, start_ms=T0 - 9000, end_ms=T0 - 5000),
+        job(0, "slurm:8"),
+        job(2, "slurm:9"),
+        job(3, "slurm:9"),
+    ]
     assert of([0], elsewhere).job is None
 
 
@@ -55,7 +61,11 @@ def test_the_job_with_most_hosts_is_taken():
 
 
 def test_other_troubles_and_what_was_not_judged():
-    scores = {HOSTS[0]: [], HOSTS[1]: quiet(HOSTS[1], 200), HOSTS[2]: [score(HOSTS[2], T0 + 60_000, 9.0, calibrated=False)]}
+    scores = {
+        HOSTS[0]: [],
+        HOSTS[1]: quiet(HOSTS[1], 200),
+        HOSTS[2]: [score(HOSTS[2], T0 + 60_000, 9.0, calibrated=False)],
+    }
     found = of([0], [job(0), job(1), job(2)], scores, [fault(HOSTS[1], T0 + 90 * SECOND, 60, {LOSS: 1.0})])
     assert [one.behaviour for one in found.hosts] == [Behaviour.OTHER, Behaviour.UNJUDGED]
     assert found.sentence == (

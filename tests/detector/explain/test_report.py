@@ -30,15 +30,27 @@ def run(*planted, hosts=(N1, N2, N3)) -> PastRun:
     for episode, own in planted:
         times = {score.end_ms for score in own}
         scores[episode.entity] = sorted(
-            [*(score for score in scores[episode.entity] if score.end_ms not in times), *own], key=lambda one: one.end_ms
+            [*(score for score in scores[episode.entity] if score.end_ms not in times), *own],
+            key=lambda one: one.end_ms,
         )
     episodes = tuple(sorted((episode for episode, _ in planted), key=lambda one: one.start_ms))
     return PastRun(
-        T0, END, {entity: tuple(own) for entity, own in scores.items()}, episodes, dict.fromkeys(hosts, SECOND), {entity: {} for entity in hosts}
+        T0,
+        END,
+        {entity: tuple(own) for entity, own in scores.items()},
+        episodes,
+        dict.fromkeys(hosts, SECOND),
+        {entity: {} for entity in hosts},
     )
 
 
-STORAGE = fault(N1, T0 + 300 * SECOND, 60, {IO_TIME: 0.8, SWITCHES: 0.2}, onsets={IO_TIME.name: T0 + 299 * SECOND, SWITCHES.name: T0 + 305 * SECOND})
+STORAGE = fault(
+    N1,
+    T0 + 300 * SECOND,
+    60,
+    {IO_TIME: 0.8, SWITCHES: 0.2},
+    onsets={IO_TIME.name: T0 + 299 * SECOND, SWITCHES.name: T0 + 305 * SECOND},
+)
 SPREAD = fault(N2, T0 + 330 * SECOND, 60, {IO_TIME: 0.8, SWITCHES: 0.2})
 JOBS = [JobSpan("slurm:7", entity, T0, END) for entity in (N1, N2, N3)]
 
@@ -55,9 +67,9 @@ def made(scored, question=Question(Topic.RANGE), jobs=JOBS, rows=None, before=Be
 def test_a_planted_fault_that_spreads():
     found = made(run(STORAGE, SPREAD))
     assert found["verdict"]["kind"] == "fault"
-    assert found["verdict"]["sentence"].startswith("lab/n1, then lab/n2: storage disk nvme1n1: ") or found["verdict"]["sentence"].startswith(
-        "lab/n1, then lab/n2: storage nvme1n1: "
-    )
+    assert found["verdict"]["sentence"].startswith("lab/n1, then lab/n2: storage disk nvme1n1: ") or found["verdict"][
+        "sentence"
+    ].startswith("lab/n1, then lab/n2: storage nvme1n1: ")
     (cause,) = found["causes"]
     assert (cause["subsystem"], cause["device"]) == ("storage", {"class": "disk", "name": "nvme1n1"})
     assert [host["host"] for host in cause["hosts"]] == ["lab/n1", "lab/n2"]
@@ -129,7 +141,9 @@ def test_a_job_counts_only_while_it_ran():
     assert [host["windows_expected"] for host in found["coverage"]["by_host"]] == [200, 200]
 
 
-@pytest.mark.parametrize(("begin_s", "says"), [(300, "cannot be told within 1 s"), (340, "40 s after the first cause, and may follow")])
+@pytest.mark.parametrize(
+    ("begin_s", "says"), [(300, "cannot be told within 1 s"), (340, "40 s after the first cause, and may follow")]
+)
 def test_what_a_second_cause_is_to_the_first(begin_s, says):
     second = fault(N2, T0 + begin_s * SECOND, 60, {PSI: 1.0}, fused=1.5)
     first = fault(N1, T0 + 300 * SECOND, 60, {IO_TIME: 1.0})
@@ -140,7 +154,9 @@ def test_what_a_second_cause_is_to_the_first(begin_s, says):
 
 
 def test_a_page_that_named_another_part_is_explained():
-    found = made(run(fault(N1, T0 + 300 * SECOND, 60, {PSI: 0.8, channel("busy", Subsystem.CPU): 0.2}, subsystem=Subsystem.CPU)))
+    found = made(
+        run(fault(N1, T0 + 300 * SECOND, 60, {PSI: 0.8, channel("busy", Subsystem.CPU): 0.2}, subsystem=Subsystem.CPU))
+    )
     assert found["causes"][0]["remarks"] == ["The page named cpu; over the whole episode most evidence is in memory."]
 
 
@@ -150,12 +166,18 @@ def test_how_often_it_came_before():
     elsewhere = fault(N2, T0 - 86_400 * SECOND, 40, {IO_TIME: 1.0})[0]
     scored = run(STORAGE)
     scored = replace(scored, episodes=(earlier, *scored.episodes))
-    found = made(scored, Question(Topic.EPISODE, STORAGE[0].identity, {N1: (T0, END)}), before=Before((kept, elsewhere, STORAGE[0]), "kept"))
+    found = made(
+        scored,
+        Question(Topic.EPISODE, STORAGE[0].identity, {N1: (T0, END)}),
+        before=Before((kept, elsewhere, STORAGE[0]), "kept"),
+    )
     before = found["causes"][0]["before"]
     assert (before["same"], before["any"], before["since_ms"]) == (1, 2, kept.start_ms)
     assert before["sentence"].startswith("Such a page came once before on lab/n1 since ")
     assert [one["identity"] for one in before["last"]] == [kept.identity]
-    assert made(run(STORAGE))["causes"][0]["before"]["sentence"].startswith("No earlier page of this kind on lab/n1 since ")
+    assert made(run(STORAGE))["causes"][0]["before"]["sentence"].startswith(
+        "No earlier page of this kind on lab/n1 since "
+    )
 
 
 def test_it_says_since_when_was_learned():

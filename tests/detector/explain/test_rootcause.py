@@ -31,7 +31,9 @@ def of(*planted):
     scores: dict = {}
     for episode, own in planted:
         scores.setdefault(episode.entity, []).extend(own)
-    return [episode for episode, _ in planted], {entity: sorted(own, key=lambda one: one.end_ms) for entity, own in scores.items()}
+    return [episode for episode, _ in planted], {
+        entity: sorted(own, key=lambda one: one.end_ms) for entity, own in scores.items()
+    }
 
 
 def test_a_planted_channel_device_and_subsystem_come_first():
@@ -104,7 +106,9 @@ def test_a_fault_that_spreads_names_its_first_host():
     assert cause.findings[0].entity == N1
 
 
-@pytest.mark.parametrize(("apart_s", "interval_s", "known"), [(0, 1, False), (1, 1, False), (2, 1, True), (15, 15, False), (16, 15, True)])
+@pytest.mark.parametrize(
+    ("apart_s", "interval_s", "known"), [(0, 1, False), (1, 1, False), (2, 1, True), (15, 15, False), (16, 15, True)]
+)
 def test_the_first_host_is_named_only_beyond_one_interval(apart_s, interval_s, known):
     step = interval_s * SECOND
     planted = [
@@ -159,7 +163,16 @@ def test_what_it_began_with_weighs_more_than_what_came_of_it():
     episode, early = fault(N1, T0, 30, {PSI: 0.9}, subsystem=Subsystem.MEMORY)
     _, late = fault(N1, T0 + 30 * SECOND, 60, {CPU_PRESSURE: 0.9})
     longer = type(episode)(
-        episode.identity, N1, episode.start_ms, T0, T0 + 89 * SECOND, Subsystem.MEMORY, 3.0, "", episode.top, episode.first_channels
+        episode.identity,
+        N1,
+        episode.start_ms,
+        T0,
+        T0 + 89 * SECOND,
+        Subsystem.MEMORY,
+        3.0,
+        "",
+        episode.top,
+        episode.first_channels,
     )
     causes = root_causes([longer], {N1: early + late}, {N1: SECOND})
     assert causes[0].subsystem is Subsystem.MEMORY
@@ -173,7 +186,16 @@ def test_one_wild_window_does_not_outvote_the_others():
     episode, scores = fault(N1, T0, 20, {PSI: 0.9}, subsystem=Subsystem.MEMORY)
     wild = score(N1, T0 + 20 * SECOND, 1e9, [*fault(N1, T0, 1, {RETRANSMITS: 1.0})[0].top])
     longer = type(episode)(
-        episode.identity, N1, episode.start_ms, T0, T0 + 20 * SECOND, Subsystem.MEMORY, 1e9, "", episode.top, episode.first_channels
+        episode.identity,
+        N1,
+        episode.start_ms,
+        T0,
+        T0 + 20 * SECOND,
+        Subsystem.MEMORY,
+        1e9,
+        "",
+        episode.top,
+        episode.first_channels,
     )
     causes = root_causes([longer], {N1: [*scores, wild]}, {N1: SECOND})
     assert [cause.subsystem for cause in causes] == [Subsystem.MEMORY]
@@ -235,6 +257,8 @@ def test_any_faults_make_causes_that_add_up_and_do_not_depend_on_the_order(found
         assert [onset.at_ms for onset in cause.onsets] == sorted(onset.at_ms for onset in cause.onsets)
         assert cause.first[0] == cause.onsets[0].entity
         own = [finding for finding in cause.findings if finding.entity == cause.first[0]]
-        assert all(finding.channel.subsystem is cause.subsystem for finding in own if finding.role is not Role.ELSEWHERE)
+        assert all(
+            finding.channel.subsystem is cause.subsystem for finding in own if finding.role is not Role.ELSEWHERE
+        )
     for before, after in itertools.pairwise(causes):
         assert before.evidence >= after.evidence

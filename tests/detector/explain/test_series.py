@@ -45,7 +45,9 @@ def naive(times, values, start, end, stretches):
     st.integers(1, 20),
 )
 def test_an_envelope_equals_its_twin_however_rows_arrive(times, data, start, length, stretches):
-    values = data.draw(arrays(np.float64, len(times), elements=st.sampled_from([np.nan, np.inf, -5.0, 0.0, 1.0, 2.5, 1e6])))
+    values = data.draw(
+        arrays(np.float64, len(times), elements=st.sampled_from([np.nan, np.inf, -5.0, 0.0, 1.0, 2.5, 1e6]))
+    )
     cut = data.draw(st.integers(0, len(times)))
     end = start + length
     envelope = Envelope(start, end, 2, stretches)

@@ -6,7 +6,17 @@ import pytest
 
 from hwsonde_detector.explain.coverage import Coverage, coverage_of
 from hwsonde_detector.explain.rootcause import root_causes
-from hwsonde_detector.explain.verdict import Kind, Moments, against, listed, order_sentence, percent, rounded_up, seconds, verdict
+from hwsonde_detector.explain.verdict import (
+    Kind,
+    Moments,
+    against,
+    listed,
+    order_sentence,
+    percent,
+    rounded_up,
+    seconds,
+    verdict,
+)
 from hwsonde_detector.types import Subsystem
 from tests.detector.explain.planted import SECOND, T0, channel, fault, host, quiet, score
 
@@ -26,12 +36,17 @@ def test_a_fault_is_one_sentence():
     causes = root_causes([episode], {N1: scores}, {N1: SECOND})
     found = verdict(causes, [judged("n1")], MOMENTS)
     assert found.kind is Kind.FAULT
-    assert found.sentence == f"lab/n1: memory: pressure{{resource=memory}} 90 %, expected at most 20 %, since {MOMENTS.text(T0 + 20_000)}"
+    assert (
+        found.sentence
+        == f"lab/n1: memory: pressure{{resource=memory}} 90 %, expected at most 20 %, since {MOMENTS.text(T0 + 20_000)}"
+    )
 
 
 def test_more_causes_are_announced():
     planted = [fault(N1, T0, 50, {PSI: 1.0}), fault(N2, T0, 50, {channel("x", Subsystem.POWER): 1.0})]
-    causes = root_causes([one for one, _ in planted], {one.entity: own for one, own in planted}, {N1: SECOND, N2: SECOND})
+    causes = root_causes(
+        [one for one, _ in planted], {one.entity: own for one, own in planted}, {N1: SECOND, N2: SECOND}
+    )
     assert verdict(causes, [], MOMENTS).sentence.endswith("(1 further cause below)")
 
 
@@ -82,21 +97,43 @@ def test_limits_stay_beside_a_fault():
 
 def test_the_order_is_told_with_its_uncertainty():
     def order(*seconds_later: int) -> str:
-        planted = [fault(host(f"n{place}"), T0 + later * SECOND, 50, {PSI: 1.0}) for place, later in enumerate(seconds_later, 1)]
+        planted = [
+            fault(host(f"n{place}"), T0 + later * SECOND, 50, {PSI: 1.0})
+            for place, later in enumerate(seconds_later, 1)
+        ]
         (cause,) = root_causes(
-            [one for one, _ in planted], {one.entity: own for one, own in planted}, {one.entity: SECOND for one, _ in planted}
+            [one for one, _ in planted],
+            {one.entity: own for one, own in planted},
+            {one.entity: SECOND for one, _ in planted},
         )
         return order_sentence(cause)
 
     assert order(0) == ""
     assert order(0, 30) == "lab/n1 was first; lab/n2 30 s later (plus or minus 1 s)."
-    assert order(0, 1) == "Which of lab/n1 and lab/n2 was first cannot be told: they began within one scrape interval (1 s)."
+    assert (
+        order(0, 1)
+        == "Which of lab/n1 and lab/n2 was first cannot be told: they began within one scrape interval (1 s)."
+    )
     assert order(0, 1, 30).endswith("(1 s); lab/n3 30 s later.")
 
 
 def test_numbers_for_people():
-    assert [percent(share) for share in (0.0, 1e-9, 0.29, 0.992, 0.99999, 1.0)] == ["0 %", "0.1 %", "29 %", "99.2 %", "99.9 %", "100 %"]
-    assert [seconds(ms) for ms in (0, 200, 15_000, 130_000, 9_000_000, 200_000_000)] == ["0 s", "0.2 s", "15 s", "2.2 min", "2.5 h", "2.3 d"]
+    assert [percent(share) for share in (0.0, 1e-9, 0.29, 0.992, 0.99999, 1.0)] == [
+        "0 %",
+        "0.1 %",
+        "29 %",
+        "99.2 %",
+        "99.9 %",
+        "100 %",
+    ]
+    assert [seconds(ms) for ms in (0, 200, 15_000, 130_000, 9_000_000, 200_000_000)] == [
+        "0 s",
+        "0.2 s",
+        "15 s",
+        "2.2 min",
+        "2.5 h",
+        "2.3 d",
+    ]
     assert [rounded_up(value) for value in (0.0, 0.4, 0.41, 0.59999, 1.0)] == ["0.0", "0.4", "0.5", "0.6", "1.0"]
     assert [listed(names) for names in ([], ["a"], ["a", "b"], ["a", "b", "c"], ["a", "b", "c", "d"])] == [
         "", "a", "a and b", "a, b and c", "a, b, c and 1 more",
@@ -113,4 +150,7 @@ def test_a_value_that_is_not_known():
     episode, scores = fault(N1, T0, 5, {PSI: 1.0})
     (cause,) = root_causes([episode], {N1: scores}, {N1: SECOND})
     finding = cause.findings[0]
-    assert against(type(finding)(finding.entity, PSI, finding.role, 1.0, finding.direction, 1.0, float("nan"), 0, 1, None)) == "no value"
+    assert (
+        against(type(finding)(finding.entity, PSI, finding.role, 1.0, finding.direction, 1.0, float("nan"), 0, 1, None))
+        == "no value"
+    )

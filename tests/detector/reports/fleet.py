@@ -17,27 +17,31 @@ START_MS = 1_800_000_000_000
 LEARN_S, END_S = 150, 260
 HOSTS = ("n1", "n2", "n3")
 DISKS = ("nvme0n1", "nvme1n1")
-PROFILE = """
+PROFILE = (
+    """
 prefix: m_
 metrics:
-""" + "".join(
-    f"- {{name: m_{subsystem}_{number}_total, kind: counter, subsystem: {subsystem}, scale: {{floor: 0.5}}, unit: bytes/s}}\n"
-    for subsystem in ("cpu", "memory", "network")
-    for number in range(4)
-) + (
-    "- {name: m_disk_total, kind: counter, subsystem: storage, by: [device], device: {kind: disk, label: device}, "
-    "scale: {floor: 0.5}, unit: bytes/s}\n"
-    "- {name: m_disk_wait_total, kind: counter, subsystem: storage, by: [device], device: {kind: disk, label: device}, "
-    "scale: {floor: 0.5}, unit: bytes/s}\n"
-    "- {name: m_switches_total, kind: counter, subsystem: cpu, weight: 0.3, scale: {floor: 0.5}, unit: 1/s}\n"
-    "- {name: hwsonde_workload_cpu_seconds_total, kind: counter, subsystem: cpu, by: [workload], scale: {floor: 100}, weight: 0.3}\n"
+"""
+    + "".join(
+        f"- {{name: m_{subsystem}_{number}_total, kind: counter, subsystem: {subsystem}, scale: {{floor: 0.5}}, unit: bytes/s}}\n"
+        for subsystem in ("cpu", "memory", "network")
+        for number in range(4)
+    )
+    + (
+        "- {name: m_disk_total, kind: counter, subsystem: storage, by: [device], device: {kind: disk, label: device}, "
+        "scale: {floor: 0.5}, unit: bytes/s}\n"
+        "- {name: m_disk_wait_total, kind: counter, subsystem: storage, by: [device], device: {kind: disk, label: device}, "
+        "scale: {floor: 0.5}, unit: bytes/s}\n"
+        "- {name: m_switches_total, kind: counter, subsystem: cpu, weight: 0.3, scale: {floor: 0.5}, unit: 1/s}\n"
+        "- {name: hwsonde_workload_cpu_seconds_total, kind: counter, subsystem: cpu, by: [workload], scale: {floor: 100}, weight: 0.3}\n"
+    )
 )
 CONFIG = """
 profiles: [./profile.yaml]
 state: {dir: null}
 source: {url: "URL", selector: "", history: 150s}
-learning: {first_rows: 40, calibrated_rows: 120, memory_rows: 600}
-detectors: {trees: 20}
+learning: {first_rows: 60, calibrated_rows: 120, memory_rows: 600, refit_growth: 1.0}
+detectors: {members: [zscore, mahalanobis, extremes]}
 episodes: {settle_rows: 5}
 """
 
@@ -82,15 +86,25 @@ def series(
     """
     made = []
     for place, node in enumerate(hosts):
-        target = (("cluster", "lab"), ("instance", f"h{place}:9880"), ("job", "hwsonde-exporter"), ("node", rename(node)))
+        target = (
+            ("cluster", "lab"),
+            ("instance", f"h{place}:9880"),
+            ("job", "hwsonde-exporter"),
+            ("node", rename(node)),
+        )
         for number, (name, own) in enumerate(names()):
             noise = np.random.default_rng([place, number]).normal(0, 3, seconds)
             plain = name + "".join(f"/{value}" for _, value in own)
-            rates = [fault(node, plain, second, max(100 + 10 * number + noise[second], 0.0)) for second in range(seconds)]
+            rates = [
+                fault(node, plain, second, max(100 + 10 * number + noise[second], 0.0)) for second in range(seconds)
+            ]
             made.append((Series(name, tuple(sorted([*target, *own]))), np.cumsum(rates)))
         for workload, where, first, last in jobs:
             if where == node:
-                one = Series("hwsonde_workload_cpu_seconds_total", tuple(sorted([*target, ("mode", "user"), ("workload", workload)])))
+                one = Series(
+                    "hwsonde_workload_cpu_seconds_total",
+                    tuple(sorted([*target, ("mode", "user"), ("workload", workload)])),
+                )
                 at = np.arange(seconds, dtype=np.float64)
                 made.append((one, np.where((at >= first) & (at <= last), at, np.nan)))
     return sorted(made, key=lambda pair: pair[0])

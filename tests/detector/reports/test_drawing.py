@@ -113,7 +113,9 @@ def test_time_ticks_are_round_and_few(start, span, most):
     assert [at_ms for at_ms, _ in found] == sorted({at_ms for at_ms, _ in found})
 
 
-@pytest.mark.parametrize(("span_s", "text"), [(60, "00:00:00"), (7200, "00:00"), (3 * 86_400, "01-01 00:00"), (60 * 86_400, "01-01")])
+@pytest.mark.parametrize(
+    ("span_s", "text"), [(60, "00:00:00"), (7200, "00:00"), (3 * 86_400, "01-01 00:00"), (60 * 86_400, "01-01")]
+)
 def test_times_are_written_as_short_as_they_can(span_s, text):
     assert time_ticks(0, span_s * 1000, 8)[0] == (0, text)
 

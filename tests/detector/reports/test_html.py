@@ -28,7 +28,9 @@ def made(nodes=("n1", "n2", "n3"), sick=("n1", "n2"), apart=1, **more):
         episode, own = fault(host(node), T0 + (100 + apart * place) * SECOND, 50, {PSI: 1.0}, open_end=place == 1)
         scores[episode.entity] = tuple(own)
         episodes.append(episode)
-    run = PastRun(T0, END, scores, tuple(episodes), dict.fromkeys(hosts, SECOND), {entity: {"not_full": 3} for entity in hosts})
+    run = PastRun(
+        T0, END, scores, tuple(episodes), dict.fromkeys(hosts, SECOND), {entity: {"not_full": 3} for entity in hosts}
+    )
     jobs = [JobSpan("slurm:7", entity, T0, END) for entity in hosts]
     analysis = analyse(run, Question(Topic.RANGE), jobs, 1)
     rows = {(0, host(node), "psi"): Points((T0, T0 + SECOND), (0.1, 0.9), 1000) for node in sick}
@@ -78,7 +80,7 @@ def test_a_runbook_on_the_web_is_a_link():
 
 def test_empty_sections_are_left_out():
     text = text_of(made(sick=()))
-    for words in ("Cause 1", "Settings that differ", "<h2 id=\"episodes\">"):
+    for words in ("Cause 1", "Settings that differ", '<h2 id="episodes">'):
         assert words not in text
     assert 'class="verdict clean"' in text
 
@@ -86,7 +88,7 @@ def test_empty_sections_are_left_out():
 def test_more_hosts_than_are_drawn():
     text = text_of(made(nodes=[f"n{number}" for number in range(30)], sick=("n7",)))
     assert "6 further, quieter hosts" in text
-    assert text.index("lab/n7") < text.index("<h2 id=\"coverage\">")
+    assert text.index("lab/n7") < text.index('<h2 id="coverage">')
 
 
 def test_the_first_host_is_yes_where_it_is_known():

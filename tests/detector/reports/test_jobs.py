@@ -18,7 +18,9 @@ def entity(node: str) -> Entity:
 
 
 def series(name: str, node: str, **labels: str) -> Series:
-    return Series(name, tuple(sorted({"cluster": "lab", "node": node, "instance": f"{node}:1", "job": "x", **labels}.items())))
+    return Series(
+        name, tuple(sorted({"cluster": "lab", "node": node, "instance": f"{node}:1", "job": "x", **labels}.items()))
+    )
 
 
 def batch(*pairs: tuple[Series, list[int]]) -> SampleBatch:
@@ -36,7 +38,10 @@ def test_a_job_is_where_its_series_are():
     watch = Watch(LABELS)
     watch.take(batch((cpu("n1", "slurm:7"), [1000, 2000]), (cpu("n2", "slurm:7"), [1500]), (series("up", "n3"), [900])))
     watch.take(batch((cpu("n1", "slurm:7", "system"), [3000]), (series("up", "n3"), [3500])))
-    assert watch.spans() == (JobSpan("lab/slurm:7", entity("n1"), 999, 3000), JobSpan("lab/slurm:7", entity("n2"), 1499, 1500))
+    assert watch.spans() == (
+        JobSpan("lab/slurm:7", entity("n1"), 999, 3000),
+        JobSpan("lab/slurm:7", entity("n2"), 1499, 1500),
+    )
     assert watch.first_ms == {entity("n1"): 1000, entity("n2"): 1500, entity("n3"): 900}
     assert watch.last_ms == 3500
     assert watch.by_instance == set()
@@ -105,7 +110,7 @@ def test_the_scope_of_numbers():
 def test_matchers_are_quoted():
     assert quoted('a"b\\c\nd') == 'a\\"b\\\\c\\nd'
     for matcher in job_matchers('x"} or vector(1) #\\'):
-        assert matcher.replace('\\\\', "").replace('\\"', "").count('"') == 2
+        assert matcher.replace("\\\\", "").replace('\\"', "").count('"') == 2
     assert 'pod=~"train(-.+)?"' in job_matchers("ml/train")
     assert 'workload="slurm:7"' in job_matchers("lab/slurm:7")
     assert joined("", "a") == "a"

@@ -42,11 +42,16 @@ def open_metrics() -> str:
 def prometheus(tmp_path_factory) -> Iterator[str]:
     """Address of a server that was filled with the past."""
     binary, tool = shutil.which("prometheus"), shutil.which("promtool")
-    assert binary and tool, "install prometheus: the tests need the real server"
+    assert binary, "install prometheus: the tests need the real server"
+    assert tool, "install prometheus: the tests need promtool"
     folder = tmp_path_factory.mktemp("prometheus")
     (folder / "past.om").write_text(open_metrics())
     (folder / "p.yml").write_text("global: {}\n")
-    subprocess.run([tool, "tsdb", "create-blocks-from", "openmetrics", folder / "past.om", folder / "data"], check=True, capture_output=True)
+    subprocess.run(
+        [tool, "tsdb", "create-blocks-from", "openmetrics", folder / "past.om", folder / "data"],
+        check=True,
+        capture_output=True,
+    )
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
@@ -120,5 +125,9 @@ def test_names_that_mean_harm_find_nothing(prometheus, tmp_path):
 
 def test_a_range_without_anything(prometheus, tmp_path):
     found, said = report(prometheus, tmp_path, first=str(START_S - 90_000), last=str(START_S - 89_000), entity="n1")
-    assert found["verdict"] == {"kind": "unknown", "sentence": "Not known: no host was heard in this time.", "limits": []}
+    assert found["verdict"] == {
+        "kind": "unknown",
+        "sentence": "Not known: no host was heard in this time.",
+        "limits": [],
+    }
     assert said.startswith("Not known")

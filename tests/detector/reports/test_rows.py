@@ -20,7 +20,12 @@ def wanted(rank: int, names, start: int, end: int, entity: Entity = ENTITY) -> C
 @pytest.mark.parametrize("size", [1, 7, 120])
 def test_rows_are_the_rates_however_they_are_read(size):
     made = rates(SECONDS)
-    asked = [wanted(0, ["cpu_0", "storage_3"], 50, 60), wanted(2, ["cpu_0"], 0, 10), wanted(1, ["none"], 0, 9), wanted(0, ["cpu_0"], 0, 9, ELSEWHERE)]
+    asked = [
+        wanted(0, ["cpu_0", "storage_3"], 50, 60),
+        wanted(2, ["cpu_0"], 0, 10),
+        wanted(1, ["none"], 0, 9),
+        wanted(0, ["cpu_0"], 0, 9, ELSEWHERE),
+    ]
     found = collect_rows(batches(made, size=size), PLAN, asked)
     # A channel that nobody has, and a host that nobody heard, have no points.
     assert set(found) == {(0, ENTITY, "cpu_0"), (0, ENTITY, "storage_3"), (2, ENTITY, "cpu_0")}
