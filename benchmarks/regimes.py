@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -180,7 +180,6 @@ def main() -> None:
     meta = json.loads((arguments.data_dir / "meta.json").read_text())
     interval_ms = int(1000 * meta["interval_s"])
     settings = Settings()
-    settings = replace(settings, learning=replace(settings.learning, memory_rows=10_000))
     wanted = [name for name in arguments.runs.split(",") if name]
     with np.load(files[0]) as archive, threadpool_limits(1):
         names = wanted or sorted({key.split("/")[0] for key in archive.files})
