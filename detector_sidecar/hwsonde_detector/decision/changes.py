@@ -136,7 +136,7 @@ def _force(host: Host, memory: Memory, progress: Progress, model: EntityModel, c
 def _begin_regime(host: Host, rows: Memory, at_ms: int, model: EntityModel, change: str) -> None:
     """Bring a regime into force that was not known before: ``rows`` are all that is known of it."""
     regimes = host.regimes
-    regimes.ages, regimes.busy, regimes.born_ms = Ages(), bool(regimes.marks.on), at_ms
+    regimes.ages, regimes.busy, regimes.born_ms, regimes.young = Ages(), bool(regimes.marks.on), at_ms, 0
     count = len(rows.times)
     _force(host, rows, Progress(count, count), model, change)
 

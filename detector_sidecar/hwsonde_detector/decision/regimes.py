@@ -61,7 +61,7 @@ def turn(host: Host, row: Floats, at_ms: int, interval_ms: int, settings: Settin
     regimes.marks.on = on = regimes.marks.turn(row)
     if not host.progress.calibrated(settings.learning):
         # Nothing pages yet, and all of it is one regime.
-        regimes.busy = bool(on)
+        regimes.busy, regimes.born_ms = bool(on), regimes.born_ms or at_ms
         return ""
     if before is None or on == before:
         return ""

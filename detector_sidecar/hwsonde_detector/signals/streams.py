@@ -80,7 +80,7 @@ def make_stream(stream: Stream, rows: Floats, width: int, features: Sequence[str
         return changes(rows)[last : last + count]
     moved = rows if stream is Stream.COURSE else changes(rows)
     shifted = [moved[past + shift : past + shift + count] for shift in range(width)]
-    return np.clip(np.stack(shifted, axis=2).reshape(count, -1), -_CLIP, _CLIP)
+    return np.clip(np.stack(shifted, axis=2).reshape(count, rows.shape[1] * width), -_CLIP, _CLIP)
 
 
 def changes(rows: Floats) -> Floats:

@@ -112,6 +112,7 @@ class FakeEngine:
         events, self.events = tuple(self.events), []
         opened = (event(Phase.OPENED).episode,) if self.fault[0] <= self.rows[-1] <= self.fault[1] else ()
         report = EntityReport(HOST, scores, learning, 1000, opened, skipped={"not_full": 1, "reset": 2} if new else {})
+        report = replace(report, excused={"start": 3} if new else {}, changes={"learned": 1} if new else {})
         slow = tuple(
             replace(report, entity=Entity((("node", f"slow-{interval}"),)), scores=(), interval_ms=interval)
             for interval in self.others

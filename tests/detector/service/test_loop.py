@@ -91,6 +91,7 @@ def test_what_is_published_comes_from_the_newest_windows_only() -> None:
         == sum(len(report.scores) for outputs in bench.seen for report in outputs.reports)
     )
     assert bench.count(telemetry.WINDOWS_SKIPPED, "not_full") == bench.count(telemetry.VALUES_DROPPED, "reset") / 2 > 0
+    assert bench.count(telemetry.WINDOWS_EXCUSED, "start") == 3 * bench.count(telemetry.REGIMES, "learned") > 0
 
 
 def test_a_failing_source_is_counted_by_reason_told_once_and_tried_again_soon(caplog: pytest.LogCaptureFixture) -> None:

@@ -60,6 +60,34 @@ def test_symptoms_weigh_less_than_causes(name):
         assert not re.search(r"(^|_)load\d*(_|$)", rule.name), "load averages lag by design"
 
 
+@pytest.mark.parametrize(
+    ("metric", "labels", "role"),
+    [
+        ("hwsonde_workload_info", {"workload": "slurm:12", "manager": "slurm"}, "mark"),
+        ("hwsonde_workload_threads", {"workload": "docker:0123456789ab"}, "mark"),
+        ("hwsonde_gpu_processes", {"gpu": "0", "uuid": "GPU-0", "type": "compute"}, "mark"),
+        ("hwsonde_gpu_ecc_errors_total", {"gpu": "0", "type": "uncorrected"}, "fault"),
+        ("hwsonde_gpu_clocks_event_active", {"gpu": "0", "reason": "hw_thermal_slowdown"}, "fault"),
+        ("hwsonde_network_up", {"device": "eth0"}, "fault"),
+        ("hwsonde_storage_nvme_media_errors_total", {"device": "nvme0"}, "fault"),
+        # A GPU that reaches its power limit is at work, a bridge without containers has no carrier, a program's error is the job's own.
+        ("hwsonde_gpu_clocks_event_active", {"gpu": "0", "reason": "sw_power_cap"}, "signal"),
+        ("hwsonde_network_up", {"device": "docker0"}, "signal"),
+        ("hwsonde_gpu_xid_errors_total", {"gpu": "0", "xid": "31"}, "signal"),
+        ("hwsonde_cpu_forks_total", {}, "signal"),
+    ],
+)
+def test_who_excuses_and_what_nothing_excuses(metric, labels, role):
+    (channel,) = build_layout([series(metric, **labels)], RuleBook.of([shipped("hwsonde")])).channels
+    assert channel.role == role
+
+
+@pytest.mark.parametrize("workload", ["systemd:cron.service", "systemd:user-1000.slice", "cgroup:/hog", "machine:guest"])
+def test_what_nobody_asked_for_is_no_mark(workload):
+    found = [series(f"hwsonde_workload_{name}", workload=workload) for name in ("info", "threads")]
+    assert not build_layout(found, RuleBook.of([shipped("hwsonde")])).channels
+
+
 def test_our_profile_speaks_of_metrics_that_our_exporter_has():
     known = exported()
     profile = shipped("hwsonde")

@@ -189,6 +189,13 @@ def test_counters_are_there_at_zero_before_anything_happened() -> None:
     assert found["hwsonde_detector_read_duration_seconds_count"] == {(): 0}
 
 
+def test_a_change_that_is_being_learned_is_told_with_its_reason() -> None:
+    found = parsed(board(host(learning=dataclasses.replace(LEARNING, settling="stop", regimes=2))))
+    assert found["hwsonde_anomaly_settling"] == {key(reason="start"): 0, key(reason="stop"): 1, key(reason="phase"): 0}
+    assert found["hwsonde_anomaly_regimes"] == {key(): 2}
+    assert set(parsed(board(host()))["hwsonde_anomaly_settling"].values()) == {0}
+
+
 def test_every_counted_family_is_among_those_that_are_written() -> None:
     assert set(COUNTED) <= set(FAMILIES)
     assert len({family.name for family in FAMILIES}) == len(FAMILIES)
