@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from hwsonde_detector.published import Held, Noticeboard, Published, SourceState
-from hwsonde_detector.types import Entity, Subsystem
+from hwsonde_detector.types import Device, Entity, Subsystem
+from hwsonde_detector.web import documents
 from hwsonde_detector.web.app import App, Metrics
 from hwsonde_detector.web.links import host_links, safe, score_query
 
-from .data import HOSTILE, NOW, StillClock, fleet, score
+from .data import HOSTILE, NOW, StillClock, entity, episode, fleet, score
 
 STATIC = Path(__file__).parents[3] / "detector_sidecar" / "hwsonde_detector" / "web" / "static"
 
@@ -66,6 +67,7 @@ def test_a_host_gives_its_history_thinned_without_losing_the_peak() -> None:
     assert set(history["subsystems"]) == {"cpu", "memory", "network", "storage", "power"}
     assert document["top"][0]["channel"] == "cpu_sampled_busy_ratio"
     assert document["top"][3]["device"] == {"class": "disk", "name": "nvme0n1"}
+    assert (document["top"][3]["direction"], document["top"][3]["title"], document["top"][3]["address"]) == ("high", "", "")
     assert len(document["episodes"]["open"]) == len(document["episodes"]["past"]) == 1
 
 
@@ -98,6 +100,10 @@ def test_episodes_of_all_hosts() -> None:
     document = answer(app(), "/api/v1/episodes")
     assert [episode["host"] for episode in document["open"]] == ["a/node17"]
     assert document["past"][0]["first_channels"][0]["name"] == "cpu_sampled_busy_ratio"
+    assert (document["open"][0]["device"], document["open"][0]["uncertainty_ms"]) == (None, 0)
+    named = dataclasses.replace(episode(entity("n1"), 5, None), device=Device("gpu", "3"), uncertainty_ms=1000)
+    told = documents.episode(named)
+    assert (told["device"], told["uncertainty_ms"]) == ({"class": "gpu", "name": "3"}, 1000)
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,8 @@ OF_THE_PRESENT = {
     "hwsonde_anomaly_score",
     "hwsonde_anomaly_subsystem_score",
     "hwsonde_anomaly_channel_share",
+    "hwsonde_anomaly_channel_value",
+    "hwsonde_anomaly_channel_info",
     "hwsonde_anomaly_expected_lower",
     "hwsonde_anomaly_expected_upper",
     "hwsonde_incident_active",
@@ -154,6 +156,27 @@ def test_an_open_episode_shows_its_bounded_top_and_a_closed_one_nothing() -> Non
     }
     quiet = parsed(board(host(Held(9.5, window(3, 2.0, top=top)))))
     assert not {"hwsonde_anomaly_channel_share", "hwsonde_anomaly_device_score", "hwsonde_incident_active"} & set(quiet)
+
+
+def test_a_channel_tells_its_size_and_what_it_is_and_never_its_direction() -> None:
+    gpu = Device("gpu", "3")
+    clock = Channel("gpu_clock{gpu=3}", Subsystem.GPU, gpu, unit="hertz", title="SM clock", address="0000:8d:00.0")
+    top = (Contribution(clock, 0.5, -9.0, 1.2e9, 1.9e9, 2.1e9), part(1, 0.25))
+    shares = ((gpu, 0.6), (Device("gpu", "5"), 0.1))
+    opened = (episode(Subsystem.GPU),)
+    found = parsed(board(host(Held(9.5, window(3, 2.0, top=top, devices=shares)), open_episodes=opened)))
+    assert found["hwsonde_anomaly_channel_value"] == {key(channel="gpu_clock{gpu=3}"): 1.2e9, key(channel="c1"): 2.0}
+    assert found["hwsonde_anomaly_expected_lower"][key(channel="gpu_clock{gpu=3}")] == 1.9e9
+    known = {"channel": "gpu_clock{gpu=3}", "subsystem": "gpu", "title": "SM clock", "unit": "hertz", "class": "gpu"}
+    assert found["hwsonde_anomaly_channel_info"] == {
+        key(**known, device="3", address="0000:8d:00.0"): 1,
+        key(channel="c1", subsystem="cpu"): 1,
+    }
+    # Of all channels of the device, not only of those that are shown.
+    assert found["hwsonde_anomaly_device_score"] == {
+        key(**{"class": "gpu", "device": "3"}): pytest.approx(1.2),
+        key(**{"class": "gpu", "device": "5"}): pytest.approx(0.2),
+    }
 
 
 def test_while_an_episode_ends_its_peak_still_explains_it() -> None:
