@@ -81,9 +81,7 @@ class Bench:
         self._number = 0
         self._meters: dict[int, Path] = {}
         self._workload = Workload([], self._part)
-        self._stage = (
-            Stage(self.scratch, folder / "recording.archive", node, peers, self._program) if watched else None
-        )
+        self._stage = Stage(self.scratch, folder / "recording.archive", node, peers, self._program) if watched else None
 
     def __enter__(self) -> Self:
         self._check()
@@ -109,7 +107,9 @@ class Bench:
         except OSError as error:
             raise BenchError(f"{self.folder}: {error.strerror}: give another folder") from None
         if free < _ROOM_MIB * _MIB:
-            raise BenchError(f"{self.folder} has {free // _MIB} MiB of room, {_ROOM_MIB} are needed: give another folder")
+            raise BenchError(
+                f"{self.folder} has {free // _MIB} MiB of room, {_ROOM_MIB} are needed: give another folder"
+            )
         if self.kernel.available_memory() < _MEMORY:
             raise BenchError("less than 2 GiB of memory are available: end something first")
 
@@ -137,7 +137,6 @@ class Bench:
         if self._stage is not None:
             stack.callback(self._stage.stop)
             self._stage.start()
-
 
     def _process(self, name: str, job: Job) -> Process:
         return Process(job, self.logs / f"{name}.log", self._ledger.process)

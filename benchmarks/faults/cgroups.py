@@ -52,17 +52,17 @@ def find_trees(mountinfo: str, own: str) -> list[Tree]:
             continue
         root, mountpoint = fields[3], Path(fields[4])
         unified = kind[0] == "cgroup2"
-        names = frozenset() if unified else frozenset(kind[-1].split(",")) & CONTROLLERS
+        have: frozenset[str] = frozenset() if unified else frozenset(kind[-1].split(",")) & CONTROLLERS
         # A new group of cpusets has no processor at all until somebody gives it one.
-        if not unified and (not names or "cpuset" in kind[-1].split(",")):
+        if not unified and (not have or "cpuset" in kind[-1].split(",")):
             continue
         seen.add(fields[2])
-        path = places.get("" if unified else min(names), "/")
+        path = places.get("" if unified else min(have), "/")
         relative = path.removeprefix(root) if root != "/" else path
         if unified and relative.strip("/"):
             relative = str(Path(relative).parent)
         base = mountpoint / relative.strip("/")
-        found.append(Tree(base, unified, _available(base) if unified else names))
+        found.append(Tree(base, unified, _available(base) if unified else have))
     return found
 
 

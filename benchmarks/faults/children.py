@@ -166,7 +166,9 @@ def _line(stream: IO[bytes], seconds: float) -> bytes:
 def last_words(log: Path) -> str:
     """Last line of a log."""
     try:
-        lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+        lines = [
+            line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()
+        ]
     except OSError:
         return "nothing was said"
     return lines[-1][:300] if lines else "nothing was said"

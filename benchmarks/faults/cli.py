@@ -32,16 +32,22 @@ class Ended(BaseException):
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    top = argparse.ArgumentParser(prog="python -m benchmarks.faults", description="Real faults on this host: found, named, false.")
+    top = argparse.ArgumentParser(
+        prog="python -m benchmarks.faults", description="Real faults on this host: found, named, false."
+    )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     usual = Durations()
 
-    make = commands.add_parser("record", help="make faults and record what the exporter says; continues a session that was killed")
+    make = commands.add_parser(
+        "record", help="make faults and record what the exporter says; continues a session that was killed"
+    )
     make.add_argument("folder", type=Path)
     _kinds(make)
     make.add_argument("--repetitions", type=int, default=5, help="of each kind (default: %(default)s)")
     make.add_argument("--seed", type=int, help="of the order (default: the number of the session)")
-    make.add_argument("--load", choices=("quiet", "full"), default="quiet", help="what else runs (default: %(default)s)")
+    make.add_argument(
+        "--load", choices=("quiet", "full"), default="quiet", help="what else runs (default: %(default)s)"
+    )
     make.add_argument("--peers", type=int, default=4, help="simulated hosts beside this one (default: %(default)s)")
     for name, text in (
         ("learn", "healthy, only learned from"),
@@ -50,25 +56,40 @@ def parser() -> argparse.ArgumentParser:
         ("off", "healthy, before each fault"),
         ("after", "healthy, judged, after the last fault"),
     ):
-        make.add_argument(f"--{name}", type=_seconds, default=getattr(usual, name), help=f"seconds: {text} (default: %(default)g)")
+        make.add_argument(
+            f"--{name}", type=_seconds, default=getattr(usual, name), help=f"seconds: {text} (default: %(default)g)"
+        )
     make.add_argument("--node", default=socket.gethostname() or "bench", help="this host's name (default: %(default)s)")
 
     rate = commands.add_parser("score", help="drive the detector and plain methods over a recording")
     rate.add_argument("folder", type=Path)
     rate.add_argument(
-        "--preset", action="append", default=[], metavar="NAME=FILE", help="a configuration of the detector to score, beside the defaults"
+        "--preset",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="a configuration of the detector to score, beside the defaults",
     )
-    rate.add_argument("--every", type=_seconds, default=1.0, help="seconds between scrapes that the recording is thinned to (default: 1)")
+    rate.add_argument(
+        "--every",
+        type=_seconds,
+        default=1.0,
+        help="seconds between scrapes that the recording is thinned to (default: 1)",
+    )
 
     show = commands.add_parser("report", help="print the tables of the last score, and write report.md")
     show.add_argument("folder", type=Path)
     show.add_argument("--every", type=_seconds, default=1.0, help="of which interval (default: 1)")
 
-    attempt = commands.add_parser("try", help="make faults one after the other for some seconds and say which act on this host; records nothing")
+    attempt = commands.add_parser(
+        "try", help="make faults one after the other for some seconds and say which act on this host; records nothing"
+    )
     attempt.add_argument("folder", type=Path)
     _kinds(attempt)
     attempt.add_argument("--on", type=_seconds, default=5.0, help="seconds of each fault (default: 5)")
-    attempt.add_argument("--load", choices=("quiet", "full"), default="quiet", help="what else runs (default: %(default)s)")
+    attempt.add_argument(
+        "--load", choices=("quiet", "full"), default="quiet", help="what else runs (default: %(default)s)"
+    )
     attempt.add_argument("--watched", action="store_true", help="with exporter, Prometheus and simulated hosts")
 
     commands.add_parser("clean", help="remove what a killed run has left on this host")
@@ -77,7 +98,11 @@ def parser() -> argparse.ArgumentParser:
 
 def _kinds(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--kinds", type=_names, default=tuple(KINDS), metavar="A,B", help=f"kinds of fault (default: all): {', '.join(KINDS)}"
+        "--kinds",
+        type=_names,
+        default=tuple(KINDS),
+        metavar="A,B",
+        help=f"kinds of fault (default: all): {', '.join(KINDS)}",
     )
 
 
@@ -169,7 +194,9 @@ def _score(given: argparse.Namespace) -> int:
     began = time.monotonic()
     scored, results = score(given.folder / ARCHIVE, sessions, presets(named), every_ms)
     found = document(sessions, results, every_ms)
-    _files(given.folder, given.every)["scores"].write_text(json.dumps({**scored, "report": found}, indent=1) + "\n", encoding="utf-8")
+    _files(given.folder, given.every)["scores"].write_text(
+        json.dumps({**scored, "report": found}, indent=1) + "\n", encoding="utf-8"
+    )
     print(markdown(found))
     print(f"scored in {time.monotonic() - began:.0f} s", file=sys.stderr)
     return 0

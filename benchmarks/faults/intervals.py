@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-_HALVINGS = 200
+_HALVINGS = 64
 
 
 def wilson(hits: int, trials: int, deviations: float = 1.959963984540054) -> tuple[float, float]:
@@ -33,7 +33,8 @@ def wilson(hits: int, trials: int, deviations: float = 1.959963984540054) -> tup
     centre = share + square / (2 * trials)
     half = deviations * math.sqrt(share * (1 - share) / trials + square / (4 * trials * trials))
     scale = 1 + square / trials
-    return max((centre - half) / scale, 0.0), min((centre + half) / scale, 1.0)
+    # Rounding must not leave the share itself outside.
+    return max(min((centre - half) / scale, share), 0.0), min(max((centre + half) / scale, share), 1.0)
 
 
 def poisson(events: int, risk: float = 0.05) -> tuple[float, float]:

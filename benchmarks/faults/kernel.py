@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 
-
 class Kernel:
     """Reads below roots that tests replace.
 
@@ -44,14 +43,13 @@ class Kernel:
         """Bytes that a new workload could have."""
         return 1024 * _keyed(self.text("meminfo"), "MemAvailable:")
 
-
     def has_tunnels(self) -> bool:
         """Whether tunnels can be made (/dev/net/tun)."""
         return (self.dev / "net" / "tun").exists()
 
     def disk_of(self, folder: Path) -> tuple[str, str] | None:
         """Name and ``major:minor`` of the whole disk that a folder lies on; None where it lies on none (overlay, memory, network)."""
-        number = os.stat(folder).st_dev
+        number = folder.stat().st_dev
         where = self.sys / "dev" / "block" / f"{os.major(number)}:{os.minor(number)}"
         try:
             found = where.resolve(strict=True)
@@ -63,7 +61,9 @@ class Kernel:
 
     def network(self, pid: int, protocol: str, name: str) -> int:
         """A counter of /proc/PID/net/snmp, of the network namespace that a process is in: ``Tcp``, ``RetransSegs``."""
-        rows = [line.split() for line in self.text(str(pid), "net", "snmp").splitlines() if line.startswith(f"{protocol}:")]
+        rows = [
+            line.split() for line in self.text(str(pid), "net", "snmp").splitlines() if line.startswith(f"{protocol}:")
+        ]
         for names, values in zip(rows[::2], rows[1::2], strict=False):
             if name in names:
                 return int(values[names.index(name)])

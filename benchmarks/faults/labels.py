@@ -148,7 +148,10 @@ def intersect(one: Iterable[Span], other: Iterable[Span]) -> list[Span]:
     """What lies in both."""
     others = united(other)
     return united(
-        (max(start, low), min(end, high)) for start, end in united(one) for low, high in others if low < end and start < high
+        (max(start, low), min(end, high))
+        for start, end in united(one)
+        for low, high in others
+        if low < end and start < high
     )
 
 
@@ -195,7 +198,9 @@ def decode(text: str, name: str = "labels") -> list[Session]:
     try:
         document = json.loads(text)
         if document["version"] != VERSION:
-            raise BenchError(f"{name}: labels of version {document['version']}, this bench reads {VERSION}; record anew")
+            raise BenchError(
+                f"{name}: labels of version {document['version']}, this bench reads {VERSION}; record anew"
+            )
         return [_session(part) for part in document["sessions"]]
     except (ValueError, KeyError, TypeError) as error:
         raise BenchError(f"{name}: damaged labels ({type(error).__name__}); restore the file or record anew") from None
@@ -208,9 +213,7 @@ def _session(part: dict[str, Any]) -> Session:
     session = Session(**part)
     session.plan = [(str(kind), int(repetition)) for kind, repetition in part["plan"]]
     session.segments = [[int(start), int(end)] for start, end in part["segments"]]
-    session.injections = [
-        Injection(**{**one, "subsystems": tuple(one["subsystems"])}) for one in part["injections"]
-    ]
+    session.injections = [Injection(**{**one, "subsystems": tuple(one["subsystems"])}) for one in part["injections"]]
     session.benign = [Benign(**one) for one in part["benign"]]
     return session
 

@@ -106,10 +106,8 @@ class Network:
             raise
 
     def _cable(self, link: Link) -> None:
-        self.run(
-            ["ip", "link", "add", link.near, "netns", link.source, "type", "veth", "peer", "name", link.far]
-            + ["netns", link.target]
-        )
+        ends = f"{link.near} netns {link.source} type veth peer name {link.far} netns {link.target}"
+        self.run(["ip", "link", "add", *ends.split()])
         for name, device, address in (
             (link.source, link.near, link.near_address),
             (link.target, link.far, link.far_address),
@@ -139,10 +137,8 @@ class Network:
         instructions of classic BPF that says "drop" itself needs neither.
         """
         self.run(["tc", "-n", link.target, "qdisc", "add", "dev", link.far, "clsact"])
-        self.run(
-            ["tc", "-n", link.target, "filter", "add", "dev", link.far, "ingress", "protocol", "all", "prio", "1"]
-            + ["bpf", "direct-action", "bytecode", drop_program(share)]
-        )
+        place = f"dev {link.far} ingress protocol all prio 1 bpf direct-action bytecode"
+        self.run(["tc", "-n", link.target, "filter", "add", *place.split(), drop_program(share)])
 
     def lose_nothing(self, link: Link) -> None:
         """End `lose`."""
@@ -151,10 +147,8 @@ class Network:
 
     def limit(self, link: Link, rate: int) -> None:
         """Let a cable carry so many bytes a second at most (a token bucket)."""
-        self.run(
-            ["tc", "-n", link.source, "qdisc", "add", "dev", link.near, "root", "tbf", "rate", f"{8 * rate}bit"]
-            + ["burst", str(max(rate // 100, 16_000)), "latency", "100ms"]
-        )
+        bucket = f"dev {link.near} root tbf rate {8 * rate}bit burst {max(rate // 100, 16_000)} latency 100ms"
+        self.run(["tc", "-n", link.source, "qdisc", "add", *bucket.split()])
 
     def limit_not(self, link: Link) -> None:
         """End `limit`."""

@@ -169,7 +169,11 @@ def _injections(injections: dict[str, dict[str, Any]]) -> list[str]:
         ]
         for kind, one in injections.items()
     ]
-    return ["## Faults", "", *_table(["kind", "injected", "effective", "harm of 10 % and more", "median harm", "skipped"], rows)]
+    return [
+        "## Faults",
+        "",
+        *_table(["kind", "injected", "effective", "harm of 10 % and more", "median harm", "skipped"], rows),
+    ]
 
 
 def _kinds(kinds: dict[str, dict[str, Any]]) -> list[str]:

@@ -122,7 +122,9 @@ class Stage:
             self._worker("peers", {"folders": [str(folder) for _, folder in self.peers]})
         folders = dict(self.peers)
         for node in nodes:
-            flags = [f"--path.{kind}={folders[node] / name}" for kind, name in _PATHS.items()] if node in folders else []
+            flags = (
+                [f"--path.{kind}={folders[node] / name}" for kind, name in _PATHS.items()] if node in folders else []
+            )
             more = [*flags, *_PEER_FLAGS] if node in folders else []
             self._commands[node] = [
                 sys.executable, "-P", "-m", "hwsonde_exporter", f"--web.listen-address={LOOPBACK}:{self._ports[node]}", *more,
@@ -188,5 +190,3 @@ class Stage:
         """End everything, the recorder first."""
         for name in reversed(list(self.children)):
             self.children.pop(name).stop()
-
-

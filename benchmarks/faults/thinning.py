@@ -11,8 +11,8 @@ from hwsonde_detector.types import SampleBatch
 class Thinner:
     """Keeps one scrape in so many.
 
-    A scrape is kept if it lies in the second around a multiple of the wanted interval after the target's first; all series of a scrape have one time, so
-    that a scrape is kept or dropped whole.
+    A scrape is kept if it lies in the second around a multiple of the wanted interval after the target's first. All series of a scrape
+    have one time, so that it is kept or dropped whole.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def series(seconds: int, planted: Planted, seed: int = 3) -> list[tuple[Identity
 
     hog, loss, busy = during("cpu"), during("loss"), during("disk")
     idle = np.where(hog, 0.01, random.normal(0.6, 0.03, seconds))
-    found = [
+    return [
         (identity("hwsonde_cpu_seconds_total", cpu="0", mode="idle"), counter(idle)),
         (identity("hwsonde_cpu_seconds_total", cpu="0", mode="user"), counter(0.98 - idle)),
         (
@@ -71,7 +71,6 @@ def series(seconds: int, planted: Planted, seed: int = 3) -> list[tuple[Identity
             counter(np.abs(random.normal(0.01, 0.003, seconds))),
         ),
     ]
-    return found
 
 
 def record(path: Path, seconds: int, planted: Planted, silent: Sequence[tuple[int, int]] = ()) -> None:

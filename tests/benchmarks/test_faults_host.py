@@ -47,7 +47,7 @@ def test_what_is_not_there_is_zero(tmp_path: Path) -> None:
 
 
 def test_a_partition_stands_for_its_disk(tmp_path: Path) -> None:
-    number = os.stat(tmp_path).st_dev
+    number = tmp_path.stat().st_dev
     disk = tmp_path / "devices" / "vda"
     (disk / "vda1").mkdir(parents=True)
     (disk / "dev").write_text("254:0\n")
@@ -185,7 +185,9 @@ def test_groups_are_removed_with_what_is_below_them(tmp_path: Path) -> None:
 
 
 def test_a_group_that_stays_is_named(tmp_path: Path) -> None:
-    groups = tree(tmp_path, {"cgroup.procs": ""}, unified=False)  # a folder with a file cannot be removed as the kernel's can
+    groups = tree(
+        tmp_path, {"cgroup.procs": ""}, unified=False
+    )  # a folder with a file cannot be removed as the kernel's can
     waited: list[float] = []
     assert str(tmp_path / TOP / "job") in groups.remove(waited.append)
     assert len(waited) > 1
@@ -245,7 +247,7 @@ def interpreted(program: str, number: int) -> int:
 def test_the_program_drops_the_share_that_it_should(share: float) -> None:
     program = drop_program(share)
     steps = 1000
-    verdicts = [interpreted(program, (number << 32) // steps) for number in range(steps)]
+    verdicts = [interpreted(program, ((2 * number + 1) << 31) // steps) for number in range(steps)]
     assert verdicts.count(2) == round(share * steps)
     assert set(verdicts) == {2, 0xFFFFFFFF}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from tests.benchmarks.faults_room import FakeRoom
 
 NAMES = {subsystem.value for subsystem in Subsystem} | {DATA}
 # What a test does to the room while a fault acts, so that its proof sees it: by kind, for one second.
-PROOFS = {
+PROOFS: dict[str, Callable[[FakeRoom], object]] = {
     "cpu_hog_quiet": lambda room: room.cgroups.numbers.update({"cpu hog": 1.5}),
     "cpu_hog_full": lambda room: room.cgroups.numbers.update({"cpu hog": 0.9}),
     "cpu_quota": lambda room: room.cgroups.numbers.update(throttled=0.6),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.faults.intervals import poisson, wilson
@@ -25,6 +25,7 @@ def test_the_poisson_interval_has_the_known_values(events: int, low: float, high
     assert poisson(events) == pytest.approx((low, high), rel=1e-4, abs=1e-4)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 300))
 def test_the_poisson_interval_holds_the_count_and_grows_with_it(events: int) -> None:
     low, high = poisson(events)

@@ -116,7 +116,10 @@ def test_workers_die_with_the_bench(tmp_path: Path) -> None:
         print(process.pid, flush=True)
         time.sleep(600)
     """)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "exporter", ROOT / "detector_sidecar")))}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "exporter", ROOT / "detector_sidecar"))),
+    }
     bench = subprocess.Popen(
         [sys.executable, "-P", "-c", script, str(tmp_path)], stdout=subprocess.PIPE, cwd=ROOT, env=environment
     )
@@ -193,7 +196,11 @@ def test_a_process_that_only_has_the_number_is_left_alone(tmp_path: Path) -> Non
 
 
 def test_two_benches_do_not_run_at_once(tmp_path: Path) -> None:
-    with Ledger(tmp_path, KERNEL), pytest.raises(BenchError, match="another fault bench runs"), Ledger(tmp_path, KERNEL):
+    with (
+        Ledger(tmp_path, KERNEL),
+        pytest.raises(BenchError, match="another fault bench runs"),
+        Ledger(tmp_path, KERNEL),
+    ):
         pass
     with Ledger(tmp_path, KERNEL):
         pass

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from benchmarks.faults import cli
 from benchmarks.faults.alarms import GAP_MS, Alarm, Runs, Voice
 from benchmarks.faults.errors import BenchError
-from benchmarks.faults.followers import MeanZ, Rules, Shipped
+from benchmarks.faults.followers import Follower, MeanZ, Rules, Shipped
 from benchmarks.faults.labels import DATA, Book, Injection, Session
 from benchmarks.faults.report import document, markdown, summary
 from benchmarks.faults.rules import BOUNDS, votes
@@ -48,7 +48,9 @@ def fault(start: int, end: int, *names: str, effective: bool = True) -> Injectio
 
 
 def test_an_alarm_within_a_fault_or_its_grace_finds_it() -> None:
-    one = labelled(fault(200_000, 225_000, "cpu"), fault(300_000, 325_000, "cpu"), fault(400_000, 425_000, "cpu", "network"))
+    one = labelled(
+        fault(200_000, 225_000, "cpu"), fault(300_000, 325_000, "cpu"), fault(400_000, 425_000, "cpu", "network")
+    )
     said = voice((203_000, 210_000, "cpu"), (334_000, 340_000, "memory"), (436_000, 440_000, "cpu"))
     result = judge("m", [one], said)
     assert [(out.found, out.seconds, out.right, out.single) for out in result.outcomes] == [
@@ -142,7 +144,7 @@ def test_the_rules_channels_are_those_of_their_profile() -> None:
 def test_plain_methods_find_what_was_planted() -> None:
     one = session(SECONDS, LEARNED, PLANTED)
     learning = [(one.segments[0][0], START_MS + 1000 * LEARNED)]
-    followers = {
+    followers: dict[str, Follower] = {
         "z": MeanZ(load_profiles(("hwsonde",)), learning),
         "rules": Rules(load_profiles((str(RULES),))[0]),
     }
@@ -269,7 +271,9 @@ def test_nothing_is_thinned_at_the_recorded_pace() -> None:
 # --- the report
 
 
-def outcome(kind: str = "a", *, found: bool = True, right: bool = True, harm: float | None = 0.5, **more: object) -> Outcome:
+def outcome(
+    kind: str = "a", *, found: bool = True, right: bool = True, harm: float | None = 0.5, **more: object
+) -> Outcome:
     values = {"effective": True, "judged": True, "single": True, "seconds": 2.0 if found else None, **more}
     return Outcome(kind, 1, harm=harm, found=found, right=right, **values)  # type: ignore[arg-type]
 
@@ -294,7 +298,9 @@ def test_the_tables_hold_what_the_document_says() -> None:
     one = labelled(fault(200_000, 225_000, "cpu"))
     one.plan, one.skipped = [("kind", 1), ("other", 1)], {"other": "not here"}
     one.injections[0].harm = 0.3
-    result = Result("m", [outcome("kind", harm=0.3), outcome("kind", found=False, right=False, harm=0.02)], 43_200_000, 3)
+    result = Result(
+        "m", [outcome("kind", harm=0.3), outcome("kind", found=False, right=False, harm=0.02)], 43_200_000, 3
+    )
     result.outcomes.append(outcome("kind", effective=False, found=True))
     found = document([one], [result, Result("silent")], 1000)
     assert json.loads(json.dumps(found)) == found
@@ -308,7 +314,7 @@ def test_the_tables_hold_what_the_document_says() -> None:
     assert "| m | 1 of 2 (0.50; 0.09 to 0.91) | 1 of 1 (1.00; 0.21 to 1.00) | 2.0 |" in text
     assert "600 (124 to 1753); 3 pages" in text
     assert "| other | 0 | 0 | 0 |  | not here |" in text
-    widths = {line.count("|") for line in text.splitlines() if line.startswith("| ---") }
+    widths = {line.count("|") for line in text.splitlines() if line.startswith("| ---")}
     for block in text.split("\n\n"):
         rows = [line.count("|") for line in block.splitlines() if line.startswith("|")]
         assert len(set(rows)) <= 1
@@ -345,7 +351,10 @@ class Told:
 def test_what_the_detector_tells_of_data_and_settings_is_heard() -> None:
     entity = Entity((("cluster", "c"), ("node", "n")))
     episode = SimpleNamespace(identity="data n@1", entity=entity)
-    differs, changed = SimpleNamespace(setting="memory.swappiness", usual="60"), SimpleNamespace(setting="cpu.x", usual=None)
+    differs, changed = (
+        SimpleNamespace(setting="memory.swappiness", usual="60"),
+        SimpleNamespace(setting="cpu.x", usual=None),
+    )
 
     def outputs(*phases: tuple[Phase, int], settings: tuple[object, ...] = ()) -> object:
         events = tuple(SimpleNamespace(phase=phase, at_ms=at, episode=episode) for phase, at in phases)

@@ -136,7 +136,7 @@ class Injector(ABC):
         """The host that shows it."""
         return room.node
 
-    def prepare(self, room: Room) -> None:
+    def prepare(self, room: Room) -> None:  # noqa: B027 - most kinds have nothing to prepare
         """Do what costs the host something and is no fault yet, some seconds before."""
 
     @abstractmethod

@@ -103,7 +103,6 @@ class RateLimit(OnRing):
         self._seen.append((room.now(), float(sent)))
 
 
-
 class Delay(OnRing):
     """Packets of one cable arrive 25 ms late: they go through a process of ours, where the kernel has no delay of its own to offer."""
 

@@ -43,13 +43,13 @@ def capture(task: Task) -> None:
     while time.monotonic() < end and task.running():
         time.sleep(1.0)
         try:
-            now = names_at(arguments["url"], arguments["selector"])
+            seen = names_at(arguments["url"], arguments["selector"])
         except (OSError, ValueError, KeyError):
             continue
         # Until a scrape brings nothing that the one before had not.
-        if found and now <= found:
+        if found and seen <= found:
             break
-        found |= now
+        found |= seen
     options = SourceOptions(url=arguments["url"], selector=arguments["selector"], read_timeout_ms=20_000)
     source = PrometheusSource(options, sorted(wanted | found))
     every = int(arguments["every_ms"])

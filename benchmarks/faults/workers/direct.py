@@ -8,6 +8,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def writer(task: Task) -> None:
 
 def random_reader(task: Task) -> None:
     """Arguments: ``data``, a file, and ``number`` (at most 4) of processes that read pieces of it. Slots 0 to 3 are their bytes."""
-    size = os.stat(task.arguments["data"]).st_size // _SMALL
+    size = Path(task.arguments["data"]).stat().st_size // _SMALL
 
     def read(slot: int) -> None:
         file, room = opened(task.arguments["data"])

@@ -46,7 +46,9 @@ def exchange(out: socket.socket, into: socket.socket, data: memoryview, room: me
             raise Closed from error
 
 
-def all_reduce(out: socket.socket, into: socket.socket, values: np.ndarray[tuple[int], np.dtype[np.float32]], me: int, size: int) -> None:
+def all_reduce(
+    out: socket.socket, into: socket.socket, values: np.ndarray[tuple[int], np.dtype[np.float32]], me: int, size: int
+) -> None:
     """Sum ``values`` (a multiple of ``size`` long) over all members, in place: size - 1 steps that reduce, as many that gather."""
     parts = values.reshape(size, -1)
     incoming = np.empty_like(parts[0])
@@ -70,7 +72,7 @@ def ring(task: Task) -> None:
     into, _ = listener.accept()
     progress = Progress(task.meter)
     for one in (out, into):
-        one.setblocking(False)
+        one.setblocking(False)  # noqa: FBT003 - the standard library has it so
         one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     ones = np.ones(_VALUES // size * size, np.float32)
     with suppress(Closed):

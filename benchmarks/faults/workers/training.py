@@ -52,9 +52,7 @@ def torch_step() -> Callable[[], None]:
 
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    model = torch.nn.Sequential(
-        torch.nn.Linear(_WIDTH, _WIDTH), torch.nn.ReLU(), torch.nn.Linear(_WIDTH, _WIDTH)
-    )
+    model = torch.nn.Sequential(torch.nn.Linear(_WIDTH, _WIDTH), torch.nn.ReLU(), torch.nn.Linear(_WIDTH, _WIDTH))
     optimiser = torch.optim.SGD(model.parameters(), lr=_RATE)
     inputs = torch.randn(_BATCH, _WIDTH)
     wanted = torch.tanh(inputs)
@@ -75,7 +73,7 @@ def training(task: Task) -> None:
     block = os.urandom(_CHUNK)
     place = 0
 
-    def timed(sort: str, work: Callable[[], None]) -> None:
+    def timed(sort: str, work: Callable[[], object]) -> None:
         began = time.monotonic()
         work()
         progress.piece(sort, time.monotonic() - began)
