@@ -236,11 +236,15 @@ def faults() -> bool:
     )
     worst = 0.0
 
-    def run(name: str, inject: Callable[[Control], object], heal: Callable[[Control], object], spared: set[str]) -> None:
+    def run(
+        name: str, inject: Callable[[Control], object], heal: Callable[[Control], object], spared: set[str]
+    ) -> None:
         nonlocal worst
-        with tempfile.TemporaryDirectory() as folder:
-            with running(four_gpus(), Path(folder), deadline=DEADLINE, period=PERIOD) as host:
-                slower, line = try_fault(host, inject, heal, spared)
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            running(four_gpus(), Path(folder), deadline=DEADLINE, period=PERIOD) as host,
+        ):
+            slower, line = try_fault(host, inject, heal, spared)
         worst = max(worst, slower)
         print(f"{name:<22} {line}", flush=True)
 
@@ -269,9 +273,11 @@ def hosts() -> bool:
     print(f"\n{'host':<14} {'GPU types':>10} {'GPU series':>11} {'promtool':>9}")
     sound = True
     for name in names():
-        with tempfile.TemporaryDirectory() as folder:
-            with running(name, Path(folder), fixed=21.3, base=base(name), hertz=10.0) as host:
-                text = complete(name, host)
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            running(name, Path(folder), fixed=21.3, base=base(name), hertz=10.0) as host,
+        ):
+            text = complete(name, host)
         series = [key for key in parsed(text) if key[0].startswith(("hwsonde_gpu_", "hwsonde_workload_gpu_"))]
         types = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE hwsonde_") and "gpu" in line}
         verdict = "not here"

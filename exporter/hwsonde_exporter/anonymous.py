@@ -33,6 +33,8 @@ _MAIL = re.compile(r"[\w.+-]+@(?!\d+\.)[\w-]+(?:\.[\w-]+)+")
 _UNIT_SUFFIXES = (".service", ".slice", ".scope", ".socket", ".mount", ".timer", ".target")
 
 _FIRST_USER = 1000  # numbers below are the system's
+# Every kernel's own process: by its name it is seen whether processes are those of the host.
+_KERNEL = "kthreadd"
 _KEPT_IPV4 = re.compile(r"127\.|0\.0\.0\.0\Z|255\.")
 
 # Files whose whole content is somebody's: by their last name.
@@ -268,6 +270,8 @@ class Anonymiser:
             return text  # nothing, all zeros or a broadcast address: it tells nobody from another
         if kind == "identity" and len(set(text)) < 5:
             return text  # a mask of CPUs
+        if kind == "process" and text == _KERNEL:
+            return text
         key = (kind, text if kind in {"process", "user", "unit"} else text.lower())
         if key not in self._known:
             self._numbers[kind] += 1

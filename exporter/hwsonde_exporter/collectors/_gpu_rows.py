@@ -72,9 +72,7 @@ class Growth:
     def __init__(self) -> None:
         self._last: dict[tuple[str, ...], tuple[float, float]] = {}
 
-    def total(
-        self, key: tuple[str, ...], raw: float, bits: int, set_back: Callable[[], bool] = lambda: False
-    ) -> float:
+    def total(self, key: tuple[str, ...], raw: float, bits: int, set_back: Callable[[], bool] = lambda: False) -> float:
         """Give what the counter of this key has grown since its first reading; ``set_back`` is asked if it falls."""
         last, total = self._last.get(key, (raw, 0))
         if raw >= last:

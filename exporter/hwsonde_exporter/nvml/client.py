@@ -259,11 +259,6 @@ class Client:
 
     def _answer(self, reply: Reply) -> Answer:
         now = self._clock()
-        if self._count not in {None, reply.gpus}:
-            # The driver has numbered the GPUs anew: what is left alone by its number may be another one now.
-            self._quarantine.clear()
-        self._count = reply.gpus
-        self._numbers = set(range(reply.gpus))
         skipped = {number: self._quarantine.remaining(number, now) for number in self._numbers}
         devices = self._fleet.merge(reply, skipped, now)
         return Answer(WorkerState.RUNNING, "", devices, reply.gpus, self._supervisor.driver)
@@ -284,6 +279,10 @@ class Client:
     def _note(self, reply: Reply) -> None:
         self._calls.extend(reply.calls)
         self._listening = reply.listening
+        if self._count not in {None, reply.gpus}:
+            # The driver has numbered the GPUs anew: what is left alone by its number may be another one now.
+            self._quarantine.clear()
+        self._count, self._numbers = reply.gpus, set(range(reply.gpus))
         for (uuid, name), values in reply.fast.items():
             self._fast.setdefault((uuid, name), deque(maxlen=_MAX_SAMPLES)).extend(values)
         present = {device.uuid for device in reply.devices}

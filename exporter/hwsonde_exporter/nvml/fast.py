@@ -71,9 +71,7 @@ class FastReader:
             return None
         return max(0.0, self._due - self._clock())
 
-    def look(
-        self, gpus: list[Gpu], enter: Callable[[Gpu, str], None], skip: Collection[tuple[int, str]] = ()
-    ) -> bool:
+    def look(self, gpus: list[Gpu], enter: Callable[[Gpu, str], None], skip: Collection[tuple[int, str]] = ()) -> bool:
         """Look at what the driver keeps no samples of, if it is time; gives whether a GPU was lost meanwhile.
 
         Parameters

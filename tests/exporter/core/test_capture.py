@@ -62,6 +62,7 @@ def content(path: str, text: str, used: Anonymiser | None = None) -> str:
         ("proc/1/cgroup", "0::/user.slice/user-1234.slice/user@1234.service\n", r"0::/user.slice/user-1000.slice/user@1000.service\n"),
         ("proc/1/cgroup", "0::/system.slice/user-0.slice\n", r"0::/system.slice/user-0.slice\n"),
         ("proc/7/comm", "secret-trainer\n", r"task1\n"),
+        ("proc/2/comm", "kthreadd\n", r"kthreadd\n"),
         ("proc/7/cmdline", "python\0--token=abc\0", r"command1\0"),
         ("proc/7/cmdline", "", r""),
         ("proc/7/stat", "7 (a (b) c) S 1 2\n", r"7 \(task1\) S 1 2\n"),

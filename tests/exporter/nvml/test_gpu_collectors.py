@@ -279,7 +279,11 @@ def test_what_no_gpu_has_is_named(kind: Any) -> None:
     with pytest.raises(Unavailable) as caught:
         kind(host_with(FakeClient(Answer(WorkerState.RUNNING, devices=(device(),))))).probe()
     assert caught.value.reason is Reason.NO_HARDWARE
-    kind(host_with(FakeClient(Answer(WorkerState.RUNNING, devices=(device(skipped={"mig": 3.0}),))))).probe()
+    left_out = {kind.groups[0]: 3.0}
+    kind(host_with(FakeClient(Answer(WorkerState.RUNNING, devices=(device(skipped=left_out),))))).probe()
+    # What is left out of the GPU beside it says nothing of this.
+    with pytest.raises(Unavailable):
+        kind(host_with(FakeClient(Answer(WorkerState.RUNNING, devices=(device(skipped={"events": 3.0}),))))).probe()
 
 
 def test_readings_that_are_rejected_reach_the_client() -> None:

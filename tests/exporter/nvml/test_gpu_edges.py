@@ -55,9 +55,7 @@ def test_a_gpu_that_was_away_when_it_was_reset_does_not_jump_either() -> None:
 # ---- whose GPUs ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("driver", "counted"), [("nvidia", 1), ("", 1), ("vfio-pci", 0), ("nouveau", 0)]
-)
+@pytest.mark.parametrize(("driver", "counted"), [("nvidia", 1), ("", 1), ("vfio-pci", 0), ("nouveau", 0)])
 def test_gpus_that_another_driver_holds_are_not_missed(driver: str, counted: int, tmp_path: Path) -> None:
     """A card that a virtual machine was given is on the bus, and NVIDIA's driver need not find it."""
     folder = tmp_path / "bus/pci/devices/0000:3b:00.0"

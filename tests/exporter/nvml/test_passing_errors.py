@@ -88,7 +88,9 @@ def test_the_throughput_of_a_window_does_not_appear_when_the_counters_fail_for_o
 def test_bytes_of_a_link_do_not_jump_to_the_other_counter() -> None:
     four = {(pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, 0): (3, 10)}
     five = {(pynvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES, 0): (3, 999_999)}
-    links = {"nvmlDeviceGetNvLinkState": lambda _, link: 1 if link < 1 else raises(pynvml.NVML_ERROR_INVALID_ARGUMENT)()}
+    links = {
+        "nvmlDeviceGetNvLinkState": lambda _, link: 1 if link < 1 else raises(pynvml.NVML_ERROR_INVALID_ARGUMENT)()
+    }
     gpu = gpu_of(**links, **{FIELDS: fields_of(four | five)})
     wanted = {("nvlink_bytes_total", "0", "transmit"): 10_240}
     assert table(GROUPS["nvlink"](gpu)) == wanted

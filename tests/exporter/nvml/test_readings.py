@@ -304,4 +304,3 @@ def test_numbers_that_the_driver_packs_and_addresses_that_it_pads() -> None:
     assert bus_id(b"00010000:3B:00.0") == "00010000:3b:00.0"
     assert bus_id("0000:3b:00.0") == "0000:3b:00.0"
     assert bus_id("") == ""
-

@@ -23,6 +23,8 @@ from tests.exporter.nvml.test_readings import Gpm
 
 LOST, UNKNOWN = pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_UNKNOWN
 XID = pynvml.nvmlEventTypeXidCriticalError
+# The thread of a test that is over is ended.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 
 
 class FakeSlot:
@@ -204,9 +206,7 @@ class Driver:
 
     def happen(self, place: int, code: int, instance: int = 0xFFFFFFFF) -> None:
         self.events.put(
-            SimpleNamespace(
-                eventType=XID, device=self.gpus[place].handle, eventData=code, gpuInstanceId=instance
-            )
+            SimpleNamespace(eventType=XID, device=self.gpus[place].handle, eventData=code, gpuInstanceId=instance)
         )
 
     def watch(self) -> None:
@@ -249,9 +249,7 @@ def test_an_instance_that_is_none_does_not_end_the_thread(driver: Driver, instan
     assert [(event.xid, event.gpu_instance) for event in (driver.next(), driver.next())] == [(31, NO_INSTANCE), (32, 1)]
 
 
-def test_an_event_that_makes_no_sense_does_not_end_the_thread(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_event_that_makes_no_sense_does_not_end_the_thread(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hwsonde_exporter.nvml.event_thread._PAUSE_SECONDS", 0.01)
     driver.watch()
     driver.events.put(SimpleNamespace(eventType=None))

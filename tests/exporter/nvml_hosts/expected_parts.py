@@ -30,7 +30,9 @@ def process_share(field: str) -> Callable[[Told], Rows]:
     """Shares of the processes that the library tells of, and 0 of the others that are there: those did nothing."""
 
     def rows(told: Told) -> Rows:
-        shares = {process["pid"]: process[field] / 100 for process in told.answer("nvmlDeviceGetProcessUtilization") or ()}
+        shares = {
+            process["pid"]: process[field] / 100 for process in told.answer("nvmlDeviceGetProcessUtilization") or ()
+        }
         present = {process["pid"] for kind in TYPES_OF_PROCESSES.values() for process in processes(told, kind) or ()}
         for pid in present if shares else ():
             yield {"pid": str(pid)}, shares.get(pid, 0.0)

@@ -129,7 +129,11 @@ def test_nothing_in_a_capture_tells_which_gpus_it_is_of(name: str, tmp_path: Pat
     personal = ["secret-trainer"]
     for device in shim.recording["devices"]:
         for part in (device, *device.get("mig", ())):
-            personal += [part["calls"][f"nvmlDeviceGet{key}"] for key in ("UUID", "Serial") if f"nvmlDeviceGet{key}" in part["calls"]]
+            personal += [
+                part["calls"][f"nvmlDeviceGet{key}"]
+                for key in ("UUID", "Serial")
+                if f"nvmlDeviceGet{key}" in part["calls"]
+            ]
     assert len(personal) > 8
     for detail in personal:
         assert detail.partition("-")[2] not in text if detail.startswith(("GPU-", "MIG-")) else detail not in text
@@ -187,7 +191,9 @@ def test_a_host_without_gpus_is_not_asked(tmp_path: Path) -> None:
     for name in ("proc", "sys"):
         (tmp_path / name).mkdir()
     kinds = load_collectors()
-    paths = [f"--path.{name}={tmp_path / part}" for name, part in (("procfs", "proc"), ("sysfs", "sys"), ("rootfs", "."))]
+    paths = [
+        f"--path.{name}={tmp_path / part}" for name, part in (("procfs", "proc"), ("sysfs", "sys"), ("rootfs", "."))
+    ]
     outcome = capture(load(["--collector.disable-defaults", "--collector.gpu", *paths], kinds), kinds)
     assert outcome.gpus == "none (no GPU of NVIDIA's on the PCI bus and no driver of theirs loaded)"
     outcome = capture(load(["--collector.disable-defaults", "--collector.memory", *paths], kinds), kinds)
