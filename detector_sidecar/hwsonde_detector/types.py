@@ -215,6 +215,54 @@ class Phase(StrEnum):
     CLOSED = "closed"
 
 
+class Scope(StrEnum):
+    """How far an episode reaches.
+
+    One part that stands out among its like; a host that stands out among its peers, as does every host without peers; all hosts of a
+    job alike; hosts of several jobs alike, or a network that no single job explains.
+    """
+
+    DEVICE = "device"
+    HOST = "host"
+    JOB = "job"
+    FABRIC = "fabric"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingFinding:
+    """A setting that sets a host apart from its peers, or that was changed lately; it may be both.
+
+    Attributes
+    ----------
+    entity
+        The host.
+    setting
+        Name of the setting: ``cpu.governor``.
+    device
+        The part it belongs to, as the exporter names it; empty: the host.
+    value
+        What it is now.
+    usual
+        What most of its peers have; None where it does not differ from them, or there are too few to tell.
+    agree, peers
+        How many of the others have the usual value, of how many that have the setting at all.
+    previous
+        What it was before; None where no change was seen.
+    changed_at_ms
+        Time of the first sample that showed the present value, up to one reading late; None where no recent change was seen.
+    """
+
+    entity: Entity
+    setting: str
+    device: str
+    value: str
+    usual: str | None = None
+    agree: int = 0
+    peers: int = 0
+    previous: str | None = None
+    changed_at_ms: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Episode:
     """A stretch of time in which an entity stayed anomalous.
@@ -241,6 +289,12 @@ class Episode:
         Contributions at the peak.
     first_channels
         Channels in order of onset, with the time of the first row outside of the band.
+    scope
+        How far it reaches, named when it is told of and then kept.
+    device
+        The part that stands out among its like, where the scope is a device.
+    settings
+        What is known of the host's settings that may have to do with it; bounded.
     """
 
     identity: str
@@ -253,6 +307,9 @@ class Episode:
     title: str
     top: tuple[Contribution, ...] = ()
     first_channels: tuple[tuple[str, int], ...] = ()
+    scope: Scope = Scope.HOST
+    device: Device | None = None
+    settings: tuple[SettingFinding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +342,9 @@ class EntityReport:
     """What one step says of one entity.
 
     ``named_by_instance`` says that the host's label is missing and the host part of ``instance`` serves for it.
+
+    ``settings`` are those that differ from its peers' or were changed lately, ``follows`` the host whose trouble explains that this one
+    deviates as well, so that no episode of its own is told; None where there is none.
     """
 
     entity: Entity
@@ -294,6 +354,8 @@ class EntityReport:
     open_episodes: tuple[Episode, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
     named_by_instance: bool = False
+    settings: tuple[SettingFinding, ...] = ()
+    follows: Entity | None = None
 
 
 @dataclass(frozen=True, slots=True)

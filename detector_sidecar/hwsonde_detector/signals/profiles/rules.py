@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
@@ -69,9 +69,7 @@ class Part:
 
     def takes(self, labels: dict[str, str]) -> bool:
         """Whether the filters let a series with these labels pass."""
-        return all(pattern.fullmatch(labels.get(label, "")) for label, pattern in self.only) and not any(
-            pattern.fullmatch(labels.get(label, "")) for label, pattern in self.excluded
-        )
+        return passes(labels, self.only, self.excluded)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -111,6 +109,66 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class SettingRule:
+    """How the series of one metric become settings.
+
+    Attributes
+    ----------
+    name
+        Exact name of the series.
+    only, excluded
+        As in `Part`.
+    setting
+        Name of the settings: that of the metric without the profile's prefix and ``_info``. Values of the labels ``by`` and
+        the name of the label that holds the value follow it.
+    named_by
+        Label whose value is the whole name instead; None where there is none.
+    device
+        Label that names the part; None: the host.
+    labels
+        Labels whose values are the settings; none: the sample is.
+    by
+        Labels that make settings of their own.
+    """
+
+    name: str
+    setting: str
+    only: tuple[tuple[str, re.Pattern[str]], ...] = ()
+    excluded: tuple[tuple[str, re.Pattern[str]], ...] = ()
+    named_by: str | None = None
+    device: str | None = None
+    labels: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRule:
+    """What of an info series tells which hosts are alike: the values of ``labels``, without what matches ``trimmed`` at their ends.
+
+    ``word`` is how `hwsonde_detector.settings.PeerSettings.by` names it. With ``shared`` only values count that enough hosts have.
+    """
+
+    name: str
+    word: str
+    labels: tuple[str, ...]
+    only: tuple[tuple[str, re.Pattern[str]], ...] = ()
+    excluded: tuple[tuple[str, re.Pattern[str]], ...] = ()
+    trimmed: re.Pattern[str] | None = None
+    shared: bool = False
+
+
+def passes(
+    labels: Mapping[str, str],
+    only: tuple[tuple[str, re.Pattern[str]], ...],
+    excluded: tuple[tuple[str, re.Pattern[str]], ...],
+) -> bool:
+    """Whether a series with these labels passes: each of ``only`` matches the whole value (a missing label is empty), none of ``excluded``."""
+    return all(pattern.fullmatch(labels.get(label, "")) for label, pattern in only) and not any(
+        pattern.fullmatch(labels.get(label, "")) for label, pattern in excluded
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """How the series of one kind of exporter become channels.
 
@@ -122,11 +180,15 @@ class Profile:
         In the order of the file; where two rules give a channel of the same name the first wins.
     restart
         Name of a series that changes only when the exporter restarts (its start time); None where there is none.
+    settings, groups
+        What is read at a slow pace: settings, and which hosts are alike.
     """
 
     name: str
     rules: tuple[Rule, ...]
     restart: str | None = None
+    settings: tuple[SettingRule, ...] = ()
+    groups: tuple[GroupRule, ...] = ()
 
     def metric_names(self) -> tuple[str, ...]:
         """Exact names of all series that the profile needs, ascending, for the selection on the server's side."""
@@ -135,6 +197,11 @@ class Profile:
         if self.restart is not None:
             names.add(self.restart)
         return tuple(sorted(names))
+
+    def slow_names(self) -> tuple[str, ...]:
+        """Exact names of the series that are only read at a slow pace, ascending."""
+        wanted = {rule.name for rule in (*self.settings, *self.groups)}
+        return tuple(sorted(wanted - set(self.metric_names())))
 
     def limited_to(self, subsystems: Collection[Subsystem]) -> Profile:
         """The same profile with the rules of some subsystems only; all of them if none is named."""
