@@ -51,7 +51,8 @@ class HostState:
     ``first`` is the very first row, while the interval is not known; ``recent`` holds the newest rows, learned or not; ``strengths`` the
     evidence of the windows that led to an episode; ``heard_ms`` is the time of the last tick that brought samples, ``rows_heard``
     how many rows came since the start, ``rows_since_window`` how many since the last window; ``absent`` says that it has been silent
-    for so long that its series are gone; ``fresh`` is True until the first rows after a start of the detector.
+    for so long that its series are gone; ``fresh`` is True until the first rows after a start of the detector;
+    ``taken`` are the rows of the last step, for whoever compares hosts.
     """
 
     entity: Entity
@@ -74,6 +75,7 @@ class HostState:
     absent: bool = False
     fresh: bool = True
     skipped: dict[str, int] = field(default_factory=dict)
+    taken: list[Frame] = field(default_factory=list)
 
 
 def observe(
@@ -88,6 +90,7 @@ def observe(
     """
     if batch.series or host.heard_ms is None:
         host.heard_ms = now_ms
+    host.taken.clear()
     host.channels, news = advance(host.channels, batch, profiles)
     host.interval_ms = _interval(host, news.interval_ms, len(news.frame.times))
     for reason, count in (("reset", news.resets), ("impossible", news.rejected)):
@@ -124,6 +127,7 @@ def _take(
     if host.model is not None:
         judged = _judge(host.model, joined, len(block.times), interval_ms, settings)
         refused = _decide(host, host.model, judged, settings, scores, events)
+    host.taken.append(block)
     host.recent = _newest(joined, settings.window.rows)
     host.last_row_ms = int(block.times[-1])
     accepted = ~refused

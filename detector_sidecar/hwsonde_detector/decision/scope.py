@@ -12,7 +12,7 @@ worst of them need not be the culprit. What tells is the difference to the other
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwsonde_detector.types import Contribution, Device, Entity, Scope, Subsystem
@@ -103,7 +103,7 @@ def common(standings: Mapping[Entity, Standing], minimum: int) -> bool:
     return len(standings) >= minimum and 2 * loud > len(standings)
 
 
-def comparable_share(top: Sequence[Contribution], compared: Mapping[str, float] | frozenset[str]) -> float:
+def comparable_share(top: Sequence[Contribution], compared: Collection[str]) -> float:
     """Share of contributions in channels with these names; 0 without any contribution."""
     total = sum(part.share for part in top)
     return sum(part.share for part in top if part.channel.name in compared) / total if total > 0 else 0.0

@@ -20,13 +20,14 @@ _USUAL_SHARE = 0.75
 _MOST_FINDINGS = 50
 # Parts that are alike within a host; a host's network devices and disks may differ on purpose.
 _ALIKE = re.compile(r"gpu\d+")
-# A setting that changes more often than this is no setting of a person's, but a reading: it is no longer told as changed.
+# What changes more often than this, each time within so much time of the last, is a reading and no setting: it is not told as changed.
 _RESTLESS = 5
+_RESTLESS_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
 class KeptSetting:
-    """What is known of one setting: its value, what it was before, since when, and how often it changed.
+    """What is known of one setting: its value, what it was before, since when, and how often it changed within short time.
 
     ``changed_at_ms`` is None while no change was seen.
     """
@@ -58,10 +59,15 @@ class HostSettings:
             if known is None:
                 self.kept[key], changed = KeptSetting(value), True
             elif value != known.value and at_ms > self.newest_ms:
-                self.kept[key] = KeptSetting(value, known.value, max(since_ms, self.newest_ms + 1), known.changes + 1)
+                self.kept[key] = _changed(known, value, max(since_ms, self.newest_ms + 1))
                 changed = True
         self.newest_ms = newest
         return changed
+
+
+def _changed(known: KeptSetting, value: str, at_ms: int) -> KeptSetting:
+    soon = known.changed_at_ms is not None and at_ms - known.changed_at_ms <= _RESTLESS_MS
+    return KeptSetting(value, known.value, at_ms, known.changes + 1 if soon else 1)
 
 
 def differing(hosts: Mapping[Entity, HostSettings], minimum: int) -> dict[Entity, dict[SettingKey, SettingFinding]]:
