@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 
 from hwsonde_detector.telemetry import Sample
-from hwsonde_detector.types import Entity, Episode, Learning, Score
+from hwsonde_detector.types import Entity, Episode, Learning, Score, SettingFinding
 
 # A window that ended longer ago than this many holds speaks of the past.
 _CURRENT_HOLDS = 5
@@ -25,7 +25,8 @@ class PublishedHost:
     """What is known of one entity.
 
     ``recent`` are the windows of the trailing hold, oldest first; ``hold_s`` is how long a value must stay to be seen by every scrape:
-    the scrape interval and one tick. ``named_by_instance`` says that the label of the host is missing and ``instance`` served.
+    the scrape interval and one tick. ``named_by_instance`` says that the label of the host is missing and ``instance`` served. ``settings``
+    and ``follows`` are as in `hwsonde_detector.types.EntityReport`.
     """
 
     entity: Entity
@@ -35,6 +36,8 @@ class PublishedHost:
     recent: tuple[Held, ...] = ()
     hold_s: float = 2.0
     named_by_instance: bool = False
+    settings: tuple[SettingFinding, ...] = ()
+    follows: Entity | None = None
 
     def held(self, monotonic: float) -> tuple[Score, ...]:
         """Scores of the trailing hold; when the newest is older than that it stays for two more holds, and is then withdrawn.

@@ -9,7 +9,7 @@ import orjson
 
 from hwsonde_detector.engines.local import LocalEngine
 from hwsonde_detector.sources.archive import Start, Tick
-from hwsonde_detector.types import Contribution, Entity, Episode, EpisodeEvent, Outputs, Score
+from hwsonde_detector.types import Contribution, Entity, Episode, EpisodeEvent, Outputs, Score, SettingFinding
 from hwsonde_detector.worker import Plan
 
 _OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
@@ -109,4 +109,21 @@ def _episode(episode: Episode) -> dict[str, Any]:
         "title": episode.title,
         "top": [_contribution(one) for one in episode.top],
         "first_channels": [list(one) for one in episode.first_channels],
+        "scope": str(episode.scope),
+        "part": f"{episode.device.kind} {episode.device.name}" if episode.device else None,
+        "settings": [_finding(one) for one in episode.settings],
+    }
+
+
+def _finding(one: SettingFinding) -> dict[str, Any]:
+    return {
+        "entity": _entity(one.entity),
+        "setting": one.setting,
+        "device": one.device,
+        "value": one.value,
+        "usual": one.usual,
+        "agree": one.agree,
+        "peers": one.peers,
+        "previous": one.previous,
+        "changed_at_ms": one.changed_at_ms,
     }

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from hwsonde_detector.decision.episodes import Persistence
-from hwsonde_detector.decision.peering import ODD_AT, TRAIL, PeerGroup, Slot
+from hwsonde_detector.decision.peering import ODD_AT, TRAIL, Member, PeerGroup, Slot
 from hwsonde_detector.decision.scope import Standing, Verdict, common, comparable_share, scope_of
 from hwsonde_detector.detectors.peers import HOSTS
 from hwsonde_detector.explain.unlike import peer_episode
@@ -39,6 +39,7 @@ _LOUD, _LOUD_OF = 2, 6
 _OUTLASTS = 20
 # Settings that are told with an episode.
 _MOST_SETTINGS = 10
+_WIDE = frozenset({Scope.JOB, Scope.FABRIC})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class Teller:
             self._opened(entity, event)
             return
         known = telling.open.get(entity)
-        episode = _named(event.episode, known)
+        episode = named(event.episode, known)
         if event.phase is Phase.CHANGED:
             if known is not None:
                 telling.open[entity] = episode
@@ -144,7 +145,7 @@ class Teller:
             return
         if entity in telling.held:
             self._decide(entity, event.at_ms)
-            episode = _named(event.episode, telling.open.get(entity))
+            episode = named(event.episode, telling.open.get(entity))
         if telling.muted.pop(entity, None) is None:
             self.events.append(replace(event, episode=episode))
         telling.open.pop(entity, None)
@@ -171,13 +172,13 @@ class Teller:
             episode = self.telling.peers.pop(entity)
             self.events.append(EpisodeEvent(Phase.CLOSED, at_ms, replace(episode, end_ms=at_ms)))
 
-    def settle(self, at_ms: int, entity: Entity | None = None) -> None:
-        """Decide on what was held until a time; of one group only, where a host of it is given."""
-        group = self._group(entity) if entity is not None else None
+    def settle(self, at_ms: int, entity: Entity) -> None:
+        """Decide on what was held back until a time in the group of a host."""
+        group = self._group(entity)
         due = [
-            (episode.episode.onset_ms, other)
-            for other, (episode, until_ms) in self.telling.held.items()
-            if until_ms <= at_ms and (entity is None or self._group(other) is group)
+            (event.episode.onset_ms, other)
+            for other, (event, until_ms) in self.telling.held.items()
+            if self._group(other) is group and until_ms <= min(at_ms, group.judged_ms if group is not None else at_ms)
         ]
         for _, other in sorted(due):
             self._decide(other, at_ms)
@@ -243,7 +244,7 @@ class Teller:
         telling = self.telling
         event, until_ms = telling.held.pop(entity)
         verdict = self._verdict(entity, max(until_ms, event.at_ms))
-        if verdict.scope in {Scope.JOB, Scope.FABRIC}:
+        if verdict.scope in _WIDE:
             speaker = self._speaker(entity, verdict.scope)
             verdict = replace(verdict, leader=speaker) if speaker is not None else verdict
         if verdict.leader is not None:
@@ -256,7 +257,7 @@ class Teller:
         group = self._group(entity)
         for other in sorted(self.telling.open):
             told = self.telling.told(other)
-            if other != entity and told is not None and told.scope in {Scope.JOB, Scope.FABRIC}:
+            if other != entity and told is not None and told.scope in _WIDE:
                 if scope is Scope.FABRIC or self._group(other) is group:
                     return other
         return None
@@ -267,7 +268,7 @@ class Teller:
         telling.muted.pop(entity, None)
         episode = telling.open[entity]
         title = episode.title
-        if verdict.scope in {Scope.JOB, Scope.FABRIC} and circle is not None:
+        if verdict.scope in _WIDE and circle is not None:
             standings = self._standings(circle.group, at_ms)
             loud = sum(standing.loud for standing in standings.values())
             title = f"{circle.name or 'hosts alike'}: {loud} of {len(standings)} hosts at once; {title}"
@@ -333,23 +334,23 @@ class Teller:
         return onset
 
 
-def _named(episode: Episode, known: Episode | None) -> Episode:
+def named(episode: Episode, known: Episode | None) -> Episode:
     """An episode with what was said of it when it was told."""
     if known is None or known.identity != episode.identity:
         return episode
-    return replace(
-        episode, scope=known.scope, device=known.device, settings=known.settings, title=known.title
-    )
+    title = known.title if known.scope in _WIDE else episode.title
+    return replace(episode, scope=known.scope, device=known.device, settings=known.settings, title=title)
 
 
-def with_peers(scores: tuple[Score, ...], trail: deque[tuple[int, float, Device | None]]) -> tuple[Score, ...]:
-    """Scores with a member ``peers``: the host's value in the newest slot that had ended by then, or that it ended in."""
+def with_peers(scores: tuple[Score, ...], member: Member, interval_ms: int) -> tuple[Score, ...]:
+    """Scores with a member ``peers``: the host's value in the slot that each window ended in, or in the newest one judged before."""
+    trail = member.trail
     if not scores or not trail:
         return scores
     told, place, ends = [], -1, list(trail)
     for score in scores:
-        while place + 1 < len(ends) and ends[place + 1][0] <= score.end_ms:
+        while place + 1 < len(ends) and ends[place + 1][0] <= score.end_ms + interval_ms:
             place += 1
-        value = ends[max(place, 0)][1]
-        told.append(replace(score, members={**score.members, "peers": value}))
+        known = {"peers": ends[place][1]} if place >= 0 else {}
+        told.append(replace(score, members={**score.members, **known}))
     return tuple(told)

@@ -36,6 +36,7 @@ _WINDOW = s.WindowSettings()
 _LEARNING = s.LearningSettings()
 _DETECTORS = s.DetectorSettings()
 _EPISODES = s.EpisodeSettings()
+_PEERS = s.PeerSettings()
 
 
 class Section(BaseModel):
@@ -238,6 +239,28 @@ class Episodes(Section):
     )
 
 
+class Peers(Section):
+    """Comparing hosts with each other, the parts of a host, and their settings."""
+
+    enabled: Annotated[bool, Switch()] = Field(default=_PEERS.enabled, description="Compare, and read settings.")
+    by: Annotated[tuple[str, ...], Items(_LABEL_NAME, 0, 20)] = Field(
+        default=_PEERS.by,
+        description="Hosts with equal values are peers: labels of their series, `workload` (the job) and `hardware` (models of CPU and GPU).",
+    )
+    minimum: Annotated[int, Whole(3, 1000)] = Field(
+        default=_PEERS.minimum, description="Fewer hosts, or parts of a kind, are not compared."
+    )
+    risk: Annotated[float, Real(1e-12, 0.1)] = Field(
+        default=_PEERS.risk, description="Chance of a healthy scrape of a host to score above 1 among its peers."
+    )
+    settings_every: Annotated[int, Span(SECOND, HOUR)] = Field(
+        default=_PEERS.settings_every_ms, description="How often settings and jobs are read."
+    )
+    settings_before: Annotated[int, Span(SECOND, 30 * 24 * HOUR)] = Field(
+        default=_PEERS.settings_before_ms, description="For how long the change of a setting is told, and counts as evidence."
+    )
+
+
 class State(Section):
     """What is kept over a restart: models and episodes."""
 
@@ -329,6 +352,7 @@ class Config(Section):
     learning: LearningSection = Field(default=LearningSection(), description="")
     detectors: Detectors = Field(default=Detectors(), description="")
     episodes: Episodes = Field(default=Episodes(), description="")
+    peers: Peers = Field(default=Peers(), description="")
     state: State = Field(default=State(), description="")
     archive: Archive = Field(default=Archive(), description="")
     web: Web = Field(default=Web(), description="")
@@ -344,7 +368,7 @@ class Config(Section):
 
     def settings(self) -> s.Settings:
         """Give the knobs of the pure rooms."""
-        episodes = self.episodes.model_dump()
+        episodes, peers = self.episodes.model_dump(), self.peers.model_dump()
         return s.Settings(
             entity_labels=self.entity_labels,
             window=s.WindowSettings(**self.window.model_dump()),
@@ -352,4 +376,7 @@ class Config(Section):
             detectors=s.DetectorSettings(**self.detectors.model_dump()),
             episodes=s.EpisodeSettings(gone_after_ms=episodes.pop("gone_after"), **episodes),
             subsystems=tuple(Subsystem(name) for name in self.subsystems),
+            peers=s.PeerSettings(
+                settings_every_ms=peers.pop("settings_every"), settings_before_ms=peers.pop("settings_before"), **peers
+            ),
         )

@@ -40,10 +40,11 @@ class KeptSetting:
 
 @dataclass(slots=True)
 class HostSettings:
-    """The settings of one host; ``newest_ms`` is the time of the newest sample that was taken."""
+    """The settings of one host; ``changed`` are those seen to change, ``newest_ms`` is the time of the newest sample that was taken."""
 
     kept: dict[SettingKey, KeptSetting] = field(default_factory=dict)
     newest_ms: int = 0
+    changed: set[SettingKey] = field(default_factory=set)
 
     def take(self, seen: Mapping[SettingKey, Seen]) -> bool:
         """Take what a read showed; say whether anything is new.
@@ -60,6 +61,7 @@ class HostSettings:
                 self.kept[key], changed = KeptSetting(value), True
             elif value != known.value and at_ms > self.newest_ms:
                 self.kept[key] = _changed(known, value, max(since_ms, self.newest_ms + 1))
+                self.changed.add(key)
                 changed = True
         self.newest_ms = newest
         return changed
@@ -137,7 +139,8 @@ def findings(
         Changes are told that were seen within ``before_ms`` before ``now_ms``.
     """
     told: dict[SettingKey, SettingFinding] = {}
-    for key, kept in own.kept.items():
+    for key in own.changed:
+        kept = own.kept[key]
         at_ms = kept.changed_at_ms
         if at_ms is not None and now_ms - before_ms <= at_ms <= now_ms and kept.changes <= _RESTLESS:
             base = differs.get(key) or SettingFinding(entity, *key, kept.value)

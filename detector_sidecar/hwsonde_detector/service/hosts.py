@@ -56,6 +56,8 @@ class Hosts:
                 tuple(self._recent[entity]),
                 _hold_ms(report, tick_ms) / 1000,
                 report.named_by_instance,
+                report.settings,
+                report.follows,
             )
             for entity, report in sorted(self._reports.items())
         )

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from hwsonde_detector import __version__
 from hwsonde_detector.published import Published, PublishedHost
-from hwsonde_detector.types import Contribution, Entity, Episode, Floats, Score
+from hwsonde_detector.types import Contribution, Device, Entity, Episode, Floats, Score, SettingFinding
 from hwsonde_detector.web.history import SUBSYSTEMS, History, Track, thin
 from hwsonde_detector.web.links import host_links
 
@@ -65,6 +66,8 @@ def host(published: Published, history: History, name: str, monotonic: float, no
             "open": [episode(one) for one in found.open_episodes],
             "past": [episode(one) for one in published.past if one.entity == found.entity],
         },
+        "settings": [setting(finding) for finding in found.settings],
+        "follows": name_of(found.follows) if found.follows is not None else None,
         "links": host_links(dict(published.links), found.entity),
     }
 
@@ -191,6 +194,8 @@ def episode(one: Episode) -> dict[str, Any]:
         "identity": one.identity,
         "host": name_of(one.entity),
         "subsystem": str(one.subsystem),
+        "scope": str(one.scope),
+        "device": device(one.device),
         "title": one.title,
         "start_ms": one.start_ms,
         "onset_ms": one.onset_ms,
@@ -198,16 +203,16 @@ def episode(one: Episode) -> dict[str, Any]:
         "peak": number(one.peak),
         "top": [contribution(part) for part in one.top],
         "first_channels": [{"name": name, "at_ms": at_ms} for name, at_ms in one.first_channels],
+        "settings": [setting(finding) for finding in one.settings],
     }
 
 
 def contribution(part: Contribution) -> dict[str, Any]:
     """A channel's part in a score."""
-    device = part.channel.device
     return {
         "channel": part.channel.name,
         "subsystem": str(part.channel.subsystem),
-        "device": None if device is None else {"class": device.kind, "name": device.name},
+        "device": device(part.channel.device),
         "unit": part.channel.unit,
         "share": number(part.share),
         "deviation": number(part.deviation),
@@ -215,6 +220,38 @@ def contribution(part: Contribution) -> dict[str, Any]:
         "lower": number(part.lower),
         "upper": number(part.upper),
     }
+
+
+def device(part: Device | None) -> dict[str, str] | None:
+    """A part of a host."""
+    return None if part is None else {"class": part.kind, "name": part.name}
+
+
+def setting(finding: SettingFinding) -> dict[str, Any]:
+    """A setting that differs from the peers' or was changed lately, with a sentence for people."""
+    where = f"{finding.setting} of {finding.device}" if finding.device else finding.setting
+    parts = [f"{where} is {finding.value}"]
+    if finding.usual is not None:
+        parts.append(f"{finding.agree} of {finding.peers} peers have {finding.usual}")
+    if finding.changed_at_ms is not None:
+        parts.append(f"it was {finding.previous} until {clock(finding.changed_at_ms)}")
+    return {
+        "host": name_of(finding.entity),
+        "setting": finding.setting,
+        "device": finding.device,
+        "value": finding.value,
+        "usual": finding.usual,
+        "agree": finding.agree,
+        "peers": finding.peers,
+        "previous": finding.previous,
+        "changed_at_ms": finding.changed_at_ms,
+        "text": ", ".join(parts),
+    }
+
+
+def clock(ms: int) -> str:
+    """Time of day in UTC: ``19:23:41Z``."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%SZ")
 
 
 def name_of(entity: Entity) -> str:
