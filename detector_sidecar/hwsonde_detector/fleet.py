@@ -59,7 +59,9 @@ class FleetState:
     stale: bool = True
 
 
-def without_slow(fleet: FleetState, batch: SampleBatch, settings: Settings, profiles: tuple[Profile, ...]) -> SampleBatch:
+def without_slow(
+    fleet: FleetState, batch: SampleBatch, settings: Settings, profiles: tuple[Profile, ...]
+) -> SampleBatch:
     """Take settings and facts out of a batch and remember them; give the rest."""
     if fleet.profiles is not profiles and fleet.profiles != profiles:
         fleet.profiles, fleet.rules, fleet.plain = profiles, SlowRules.of(profiles), None
@@ -91,11 +93,12 @@ def _note_facts(fleet: FleetState, entity: Entity, facts: Mapping[str, tuple[str
 def note_labels(fleet: FleetState, split: Split, settings: Settings) -> None:
     """Remember the configured labels of hosts, from the first of their series that has each."""
     for entity, _, series in split.parts:
-        found = []
-        for word in settings.peers.by:
-            found.append((word, next((value for one in series[:50] if (value := label_of(one, word))), "")))
-        if fleet.labels.get(entity) != tuple(found):
-            fleet.labels[entity], fleet.stale = tuple(found), True
+        found = tuple(
+            (word, next((value for one in series[:50] if (value := label_of(one, word))), ""))
+            for word in settings.peers.by
+        )
+        if fleet.labels.get(entity) != found:
+            fleet.labels[entity], fleet.stale = found, True
 
 
 def see(
@@ -156,14 +159,14 @@ def _keep_open(telling: Telling, hosts: Mapping[Entity, HostState]) -> None:
             del waiting[entity]
 
 
-def _regroup(
-    fleet: FleetState, alive: set[Entity], hosts: Mapping[Entity, HostState], settings: Settings
-) -> None:
+def _regroup(fleet: FleetState, alive: set[Entity], hosts: Mapping[Entity, HostState], settings: Settings) -> None:
     """Find groups and differing settings anew, if anything that they depend on has changed."""
     if not fleet.stale and alive == fleet.home.keys():
         return
     fleet.stale = False
-    for entity in [one for one in {**fleet.labels, **fleet.facts, **fleet.settings, **fleet.telling.loud} if one not in hosts]:
+    for entity in [
+        one for one in {**fleet.labels, **fleet.facts, **fleet.settings, **fleet.telling.loud} if one not in hosts
+    ]:
         fleet.labels.pop(entity, None)
         fleet.facts.pop(entity, None)
         fleet.settings.pop(entity, None)
@@ -197,9 +200,7 @@ def _keys(fleet: FleetState, alive: set[Entity], settings: Settings) -> dict[Ent
         if word not in told:
             return label
         values = fleet.facts.get(entity, {}).get(word, ())
-        return ",".join(
-            one for one in values if word not in shared or hosts_with[word, one] >= settings.peers.minimum
-        )
+        return ",".join(one for one in values if word not in shared or hosts_with[word, one] >= settings.peers.minimum)
 
     return {
         entity: tuple((word, value(entity, word, label)) for word, label in fleet.labels.get(entity, ()))

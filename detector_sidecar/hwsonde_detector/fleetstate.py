@@ -33,7 +33,8 @@ Arrays = dict[str, NDArray[Any]]
 
 def snapshot_fleet(fleet: FleetState, settings: Settings) -> tuple[dict[str, Any], Arrays]:
     """Document and arrays; what belongs to one host alone is saved with the host."""
-    telling, arrays, groups = fleet.telling, {}, []
+    telling, groups = fleet.telling, []
+    arrays: Arrays = {}
     for index, (key, group) in enumerate(sorted(fleet.groups.items())):
         document, own = _group(group)
         groups.append({**document, "key": [list(pair) for pair in key]})
@@ -46,9 +47,7 @@ def snapshot_fleet(fleet: FleetState, settings: Settings) -> tuple[dict[str, Any
         "labels": _by_entity(fleet.labels, lambda pairs: [list(pair) for pair in pairs]),
         "facts": _by_entity(fleet.facts, lambda words: {word: list(values) for word, values in words.items()}),
         "settings": _by_entity(fleet.settings, _settings),
-        "held": _by_entity(
-            telling.held, lambda held: [held[0].at_ms, episode_document(held[0].episode), held[1]]
-        ),
+        "held": _by_entity(telling.held, lambda held: [held[0].at_ms, episode_document(held[0].episode), held[1]]),
         "muted": _by_entity(telling.muted, lambda muted: [_entity(muted.leader), muted.since_ms]),
         "peers": _by_entity(telling.peers, episode_document),
         "loud": _by_entity(telling.loud, lambda trail: [list(pair) for pair in trail]),
@@ -56,7 +55,10 @@ def snapshot_fleet(fleet: FleetState, settings: Settings) -> tuple[dict[str, Any
 
 
 def restore_fleet(
-    document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], hosts: Mapping[Entity, HostState], settings: Settings
+    document: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    hosts: Mapping[Entity, HostState],
+    settings: Settings,
 ) -> FleetState:
     """Rebuild from `snapshot_fleet`; KeyError, ValueError or TypeError where something is missing or of another shape.
 
@@ -126,7 +128,7 @@ def _read_settings(part: Mapping[str, Any]) -> HostSettings:
 def _group(group: PeerGroup) -> tuple[dict[str, Any], Arrays]:
     cells, history = group.cells, group.history
     arrays: Arrays = {"history": history.rows}
-    channels = {entity: names for entity, names in zip(cells.members, cells.channels, strict=True)}
+    channels = dict(zip(cells.members, cells.channels, strict=True))
     members = []
     for index, (entity, member) in enumerate(group.members.items()):
         document, own = _member(member)
@@ -184,9 +186,7 @@ def _read_group(
     return group
 
 
-def _read_member(
-    part: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], known: Mapping[str, Channel]
-) -> Member:
+def _read_member(part: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], known: Mapping[str, Channel]) -> Member:
     member = Member(
         accepted=int(part["accepted"]),
         fitted=int(part["fitted"]),

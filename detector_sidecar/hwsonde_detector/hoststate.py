@@ -143,7 +143,8 @@ def read_episode(part: Mapping[str, Any]) -> Episode:
             "scope": Scope(part.get("scope", Scope.HOST)),
             "device": Device(**part["device"]) if part.get("device") is not None else None,
             "settings": tuple(
-                SettingFinding(**{**entry, "entity": read_entity(entry["entity"])}) for entry in part.get("settings", ())
+                SettingFinding(**{**entry, "entity": read_entity(entry["entity"])})
+                for entry in part.get("settings", ())
             ),
         }
     )

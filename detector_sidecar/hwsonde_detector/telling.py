@@ -257,9 +257,10 @@ class Teller:
         group = self._group(entity)
         for other in sorted(self.telling.open):
             told = self.telling.told(other)
-            if other != entity and told is not None and told.scope in _WIDE:
-                if scope is Scope.FABRIC or self._group(other) is group:
-                    return other
+            if other == entity or told is None or told.scope not in _WIDE:
+                continue
+            if scope is Scope.FABRIC or self._group(other) is group:
+                return other
         return None
 
     def _tell(self, entity: Entity, at_ms: int, verdict: Verdict) -> None:

@@ -257,7 +257,8 @@ class Peers(Section):
         default=_PEERS.settings_every_ms, description="How often settings and jobs are read."
     )
     settings_before: Annotated[int, Span(SECOND, 30 * 24 * HOUR)] = Field(
-        default=_PEERS.settings_before_ms, description="For how long the change of a setting is told, and counts as evidence."
+        default=_PEERS.settings_before_ms,
+        description="For how long the change of a setting is told, and counts as evidence.",
     )
 
 

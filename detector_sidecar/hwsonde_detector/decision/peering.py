@@ -277,7 +277,7 @@ def _row(member: Member, number: int, channels: tuple[Channel, ...]) -> Floats |
 
 def _starts(cells: Cells, place: int) -> Indices:
     begin, end = cells.channel_spans[place], cells.channel_spans[place + 1]
-    return cells.starts[begin:end] - cells.spans[place]
+    return np.asarray(cells.starts[begin:end] - cells.spans[place], np.int64)
 
 
 def _strength(group: PeerGroup, deviation: Floats, settings: Settings) -> Floats:
@@ -308,9 +308,7 @@ def _gathered(group: PeerGroup, cells: Cells) -> tuple[ColumnTails, Floats]:
     return ColumnTails(centre, usual, excess), far
 
 
-def _value(
-    member: Member, strength: Floats, starts: Indices, settings: Settings
-) -> float:
+def _value(member: Member, strength: Floats, starts: Indices, settings: Settings) -> float:
     """Value of a host from the strengths (1, c) of its cells: 1 is the configured risk."""
     loud = loudest(strength, starts)
     if member.tail is not None and member.warm(settings):
@@ -342,16 +340,14 @@ def _learn(group: PeerGroup, settings: Settings) -> None:
         rows = group.history.rows[:, cells.spans[place] : cells.spans[place + 1]]
         known = np.isfinite(rows).any(axis=1)
         member.tails = fit_cells(rows[known])
-        member.tail = _fit_value(rows[known], cells.weight[cells.spans[place] : cells.spans[place + 1]], _starts(cells, place))
+        member.tail = _fit_value(
+            rows[known], cells.weight[cells.spans[place] : cells.spans[place + 1]], _starts(cells, place)
+        )
         member.fitted = member.accepted
         group.own = None
 
 
-def _fit_value(
-    rows: Floats32,
-    weight: Floats,
-    starts: Indices,
-) -> Tail | None:
+def _fit_value(rows: Floats32, weight: Floats, starts: Indices) -> Tail | None:
     """Tail of a host's loudness, each half of the past judged by the other: rows that were learned say too little."""
     half = len(rows) // 2
     if half < 2:

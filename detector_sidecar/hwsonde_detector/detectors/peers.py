@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsonde_detector.detectors.tails import ColumnTails
-from hwsonde_detector.types import Channel, Entity, Floats, Mask
+from hwsonde_detector.types import Channel, Entity, Floats
 
 Indices = NDArray[np.int64]
 Floats32 = NDArray[np.float32]
@@ -132,13 +132,13 @@ def lay_out(members: Sequence[tuple[Entity, tuple[Channel, ...]]], minimum: int)
     """
     wanted: dict[tuple[object, ...], list[tuple[int, int, str]]] = {}
     for number, (_, channels) in enumerate(members):
-        for column, channel in enumerate(channels):
+        for place, channel in enumerate(channels):
             if channel.weight <= 0:
                 continue
-            wanted.setdefault((HOSTS, channel.name), []).append((number, column, HOSTS))
+            wanted.setdefault((HOSTS, channel.name), []).append((number, place, HOSTS))
             part = family(channel)
             if part is not None:
-                wanted.setdefault((PARTS, number, part), []).append((number, column, PARTS))
+                wanted.setdefault((PARTS, number, part), []).append((number, place, PARTS))
     compared = [cells for cells in wanted.values() if len(cells) >= max(minimum, 2)]
     ordered = sorted(cell for cells in compared for cell in cells)
     places = {cell: place for place, cell in enumerate(ordered)}
@@ -159,7 +159,8 @@ def lay_out(members: Sequence[tuple[Entity, tuple[Channel, ...]]], minimum: int)
         channel_spans=np.searchsorted(starts, spans).astype(np.int64),
         divisor=np.array([channel.floor if channel.logarithmic else 0.0 for channel in chosen], np.float64),
         floor=np.array(
-            [_LOGARITHMIC_FLOOR if channel.logarithmic else max(channel.floor, 1e-300) for channel in chosen], np.float64
+            [_LOGARITHMIC_FLOOR if channel.logarithmic else max(channel.floor, 1e-300) for channel in chosen],
+            np.float64,
         ),
         weight=np.array([channel.weight for channel in chosen], np.float64),
         comparisons=_padded([[places[cell] for cell in cells] for cells in compared]),

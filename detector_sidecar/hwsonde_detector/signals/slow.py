@@ -11,7 +11,7 @@ import numpy as np
 
 from hwsonde_detector.signals.entities import entity_of, gather
 from hwsonde_detector.signals.profiles.rules import GroupRule, Profile, SettingRule, passes
-from hwsonde_detector.types import Entity, Mask, SampleBatch, Series
+from hwsonde_detector.types import Entity, Mask, SampleBatch
 
 # Name of the setting, and the part that it belongs to (empty: the host).
 SettingKey = tuple[str, str]
@@ -120,7 +120,7 @@ def read_slow(batch: SampleBatch, rules: SlowRules, entity_labels: Sequence[str]
         time, since = int(batch.times[last]), _since(batch, index)
         for rule in rules.settings.get(one.name, ()):
             own = settings.setdefault(entity, {})
-            for key, value in _values(rule, one, labels, float(batch.values[last])):
+            for key, value in _values(rule, labels, float(batch.values[last])):
                 if (key in own or len(own) < MOST_SETTINGS) and (key not in own or time > own[key].newest_ms):
                     own[key] = Seen(value, since, time)
         for group in rules.groups.get(one.name, ()):
@@ -140,12 +140,12 @@ def _since(batch: SampleBatch, index: int) -> int:
     """Time of the first sample of the run of equal ones that a series ends with."""
     begin, end = int(batch.offsets[index]), int(batch.offsets[index + 1])
     others = np.flatnonzero(batch.values[begin:end] != batch.values[end - 1])
-    return int(batch.times[begin + min(int(others[-1]) + 1, end - begin - 1)]) if len(others) else int(batch.times[begin])
+    return (
+        int(batch.times[begin + min(int(others[-1]) + 1, end - begin - 1)]) if len(others) else int(batch.times[begin])
+    )
 
 
-def _values(
-    rule: SettingRule, one: Series, labels: Mapping[str, str], sample: float
-) -> Iterable[tuple[SettingKey, str]]:
+def _values(rule: SettingRule, labels: Mapping[str, str], sample: float) -> Iterable[tuple[SettingKey, str]]:
     """Names and values of the settings in one series."""
     if not passes(labels, rule.only, rule.excluded):
         return

@@ -68,7 +68,8 @@ def test_a_device_is_named_when_most_of_it_is_its_own() -> None:
 
 def test_what_is_comparable_is_a_share_of_the_evidence() -> None:
     top = tuple(
-        Contribution(Channel(name, Subsystem.CPU), share, 5.0, 1.0, 0.0, 0.5) for name, share in (("a", 0.7), ("b", 0.3))
+        Contribution(Channel(name, Subsystem.CPU), share, 5.0, 1.0, 0.0, 0.5)
+        for name, share in (("a", 0.7), ("b", 0.3))
     )
     assert comparable_share(top, {"a"}) == pytest.approx(0.7)
     assert comparable_share(top, frozenset()) == 0.0

@@ -113,7 +113,10 @@ def test_hosts_are_kept_apart_and_what_one_may_make_us_keep_is_bounded() -> None
 
 
 def test_separate_leaves_channels_as_they_are() -> None:
-    plain = {series("p_load", **HOST): [(4, 1.0), (5, 2.0)], series("p_limit", gpu="1", kind="upper", **HOST): [(5, 3.0)]}
+    plain = {
+        series("p_load", **HOST): [(4, 1.0), (5, 2.0)],
+        series("p_limit", gpu="1", kind="upper", **HOST): [(5, 3.0)],
+    }
     alone = batch_of(plain)
     assert separate(alone, RULES) == (alone, None)
     rest, slow = separate(batch_of({**plain, series("p_speed", device="eth0", **HOST): [(5, 7.0)]}), RULES)

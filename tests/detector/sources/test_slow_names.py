@@ -14,7 +14,9 @@ from tests.detector.sources.answers import EMPTY, answer, identity
 
 def source(server, **options) -> PrometheusSource:
     return PrometheusSource(
-        SourceOptions(url=server.url, **{"slow_every_ms": 30_000, **options}), ("load", "up"), slow_names=("info", "build")
+        SourceOptions(url=server.url, **{"slow_every_ms": 30_000, **options}),
+        ("load", "up"),
+        slow_names=("info", "build"),
     )
 
 

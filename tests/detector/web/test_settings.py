@@ -26,10 +26,14 @@ def document(**changes: object) -> dict:
 def test_a_host_shows_settings_that_differ_or_changed() -> None:
     (shown,) = document(settings=(FINDING,))["settings"]
     assert shown["text"] == (
-        "cpu.governor is powersave, 7 of 7 peers have performance, it was performance until "
-        + documents.clock(NOW)
+        "cpu.governor is powersave, 7 of 7 peers have performance, it was performance until " + documents.clock(NOW)
     )
-    assert (shown["value"], shown["usual"], shown["agree"], shown["changed_at_ms"]) == ("powersave", "performance", 7, NOW)
+    assert (shown["value"], shown["usual"], shown["agree"], shown["changed_at_ms"]) == (
+        "powersave",
+        "performance",
+        7,
+        NOW,
+    )
     plain = documents.setting(SettingFinding(entity("n"), "mtu", "eth0", "1500", "9000", 7, 8))
     assert plain["text"] == "mtu of eth0 is 1500, 7 of 8 peers have 9000"
     assert document()["settings"] == []

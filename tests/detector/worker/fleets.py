@@ -26,13 +26,23 @@ PARTS = ("clock", "heat")
 
 def _rule(name: str, weight: float = 1.0) -> Rule:
     part = (Part(f"m_{name}", Reading.VALUE),)
-    return Rule(name, Formula.PLAIN, part, (), Subsystem(name.split("_")[0]), floor=0.5, weight=weight, unit="units")
+    return Rule(
+        name, Formula.PLAIN, part, (), Subsystem(name.partition("_")[0]), floor=0.5, weight=weight, unit="units"
+    )
 
 
 def _part_rule(name: str) -> Rule:
     part = (Part(f"m_{name}", Reading.VALUE),)
     return Rule(
-        name, Formula.PLAIN, part, ("gpu",), Subsystem.GPU, floor=0.5, unit="units", device_kind="gpu", device_label="gpu"
+        name,
+        Formula.PLAIN,
+        part,
+        ("gpu",),
+        Subsystem.GPU,
+        floor=0.5,
+        unit="units",
+        device_kind="gpu",
+        device_label="gpu",
     )
 
 
@@ -44,7 +54,7 @@ PROFILE = Profile(
 )
 SETTINGS = Settings(
     learning=LearningSettings(first_rows=40, calibrated_rows=120, memory_rows=600),
-    detectors=DetectorSettings(trees=20),
+    detectors=DetectorSettings(members=("zscore", "mahalanobis", "extremes")),
     episodes=EpisodeSettings(settle_rows=5),
 )
 PLAN = Plan(SETTINGS, (PROFILE,))

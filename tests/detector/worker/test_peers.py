@@ -28,7 +28,8 @@ WAITING = ("cpu_0", "cpu_1", "cpu_2", "memory_0")
 EVERYBODY = range(1, 9)
 # One card is slow, and everybody waits for it.
 SLOW_CARD = both(
-    raised((3,), ("network_0", "network_1", "network_2"), BEGIN, END, 60.0), raised(EVERYBODY, WAITING, BEGIN, END, 40.0)
+    raised((3,), ("network_0", "network_1", "network_2"), BEGIN, END, 60.0),
+    raised(EVERYBODY, WAITING, BEGIN, END, 40.0),
 )
 
 
@@ -184,9 +185,7 @@ def test_a_host_that_leaves_stops_nobody(learned: WorkerState) -> None:
     fault = raised((3,), ("network_0", "network_1", "network_2"), BEGIN, END, 60.0)
     outputs = after(learned, fault, leaves={8: LEARNED + 2})
     assert opened(outputs) == [3]
-    values = {
-        score.end_ms: score.members["peers"] for report in reports(outputs[20:40], 3) for score in report.scores
-    }
+    values = {score.end_ms: score.members["peers"] for report in reports(outputs[20:40], 3) for score in report.scores}
     assert len(set(values.values())) > 15, "it is compared anew in every slot"
 
 
@@ -212,9 +211,7 @@ def test_two_culprits_are_both_told(learned: WorkerState) -> None:
 
 
 def test_two_runs_say_the_same(learned: WorkerState) -> None:
-    first, second = (
-        [line for output in after(learned, SLOW_CARD) for line in lines(output, 0)] for _ in range(2)
-    )
+    first, second = ([line for output in after(learned, SLOW_CARD) for line in lines(output, 0)] for _ in range(2))
     assert first == second
 
 

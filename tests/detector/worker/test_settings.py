@@ -49,7 +49,15 @@ def test_a_setting_that_changed_before_an_episode_is_evidence() -> None:
     assert event.episode.entity == entity(5)
     assert event.episode.settings == (
         SettingFinding(
-            entity(5), "cpu.governor", "", "powersave", "performance", 7, 7, "performance", START_MS + 1000 * CHANGED + 500
+            entity(5),
+            "cpu.governor",
+            "",
+            "powersave",
+            "performance",
+            7,
+            7,
+            "performance",
+            START_MS + 1000 * CHANGED + 500,
         ),
     )
     assert reports(outputs, 5)[-1].settings == event.episode.settings

@@ -77,7 +77,8 @@ class Scene:
 
     def said(self) -> list[tuple[Phase, int, Scope]]:
         return [
-            (one.phase, int(dict(one.episode.entity.labels)["node"][1:]), one.episode.scope) for one in self.teller.events
+            (one.phase, int(dict(one.episode.entity.labels)["node"][1:]), one.episode.scope)
+            for one in self.teller.events
         ]
 
 

@@ -16,7 +16,18 @@ from prometheus_client.parser import text_string_to_metric_families
 from hwsonde_detector.errors import ConfigError
 from hwsonde_detector.published import Held, Published, PublishedHost
 from hwsonde_detector.telemetry import COUNTED, READ_REASONS, Counters, Family, Kind, Sample
-from hwsonde_detector.types import Channel, Contribution, Device, Entity, Episode, Learning, Scope, Score, SettingFinding, Subsystem
+from hwsonde_detector.types import (
+    Channel,
+    Contribution,
+    Device,
+    Entity,
+    Episode,
+    Learning,
+    Scope,
+    Score,
+    SettingFinding,
+    Subsystem,
+)
 from hwsonde_detector.writers.exposition import FAMILIES, check_entity_labels, exposition
 from hwsonde_detector.writers.text import number, render
 

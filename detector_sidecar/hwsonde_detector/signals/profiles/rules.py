@@ -200,7 +200,7 @@ class Profile:
 
     def slow_names(self) -> tuple[str, ...]:
         """Exact names of the series that are only read at a slow pace, ascending."""
-        wanted = {rule.name for rule in (*self.settings, *self.groups)}
+        wanted = {rule.name for rule in self.settings} | {rule.name for rule in self.groups}
         return tuple(sorted(wanted - set(self.metric_names())))
 
     def limited_to(self, subsystems: Collection[Subsystem]) -> Profile:
