@@ -118,7 +118,7 @@ def host_alerts(timing: Timing, writer: Writer) -> list[Rule]:
         writer.alert(
             "HwsondeHostAnomaly",
             CRITICAL,
-            'entity_subsystem:hwsonde_incident_active:max{scope="host"} == 1',
+            "entity_subsystem:hwsonde_incident_active:max == 1",
             wording.HOST_ANOMALY,
             keep_firing=timing.keep_firing,
         ),

@@ -25,7 +25,8 @@ def open_source(
     ConfigError
         The profiles name no metric, or one that must not be read.
     """
-    return PrometheusSource(source_options(config, environment), metric_names(profiles))
+    slow = slow_names(profiles) if config.peers.enabled else ()
+    return PrometheusSource(source_options(config, environment), metric_names(profiles), slow_names=slow)
 
 
 def open_recorder(config: Config) -> ArchiveRecorder | None:
@@ -44,6 +45,12 @@ def metric_names(profiles: Sequence[Profile]) -> tuple[str, ...]:
     return tuple(sorted(set(chain.from_iterable(profile.metric_names() for profile in profiles))))
 
 
+def slow_names(profiles: Sequence[Profile]) -> tuple[str, ...]:
+    """All metrics that the profiles read at a slow pace only, each once, in order."""
+    fast = set(metric_names(profiles))
+    return tuple(sorted(set(chain.from_iterable(profile.slow_names() for profile in profiles)) - fast))
+
+
 def source_options(config: Config, environment: Mapping[str, str] = os.environ) -> SourceOptions:
     """The section ``source``, as the source takes it."""
     source = config.source
@@ -55,6 +62,7 @@ def source_options(config: Config, environment: Mapping[str, str] = os.environ) 
         read_timeout_ms=source.read_timeout,
         max_range_ms=source.max_range,
         max_answer=source.max_answer,
+        slow_every_ms=config.peers.settings_every,
         credentials=_credentials(config, environment),
         ca_file=source.tls.ca_file,
         cert_file=source.tls.cert_file,

@@ -54,7 +54,8 @@ class HostState:
     ``first`` is the very first row, while the interval is not known; ``recent`` holds the newest rows, learned or not; ``strengths`` the
     evidence of the windows that led to an episode; ``heard_ms`` is the time of the last tick that brought samples, ``rows_heard``
     how many rows came since the start, ``rows_since_window`` how many since the last window; ``absent`` says that it has been silent
-    for so long that its series are gone; ``fresh`` is True until the first rows after a start of the detector.
+    for so long that its series are gone; ``fresh`` is True until the first rows after a start of the detector;
+    ``taken`` are the rows of the last step, for whoever compares hosts.
     """
 
     entity: Entity
@@ -82,6 +83,7 @@ class HostState:
     heard: Heard = field(default_factory=Heard)
     watch: Watch = field(default_factory=Watch)
     quality: QualityState = field(default_factory=QualityState)
+    taken: list[Frame] = field(default_factory=list)
 
 
 def observe(
@@ -96,6 +98,7 @@ def observe(
     """
     if speaks(batch.series) or host.heard_ms is None:
         host.heard_ms = now_ms
+    host.taken.clear()
     host.channels, news = advance(host.channels, batch, profiles)
     host.interval_ms = _interval(host, news.interval_ms, len(news.frame.times))
     for reason, count in (("reset", news.resets), ("impossible", news.rejected)):
@@ -136,6 +139,7 @@ def _take(
         for row, at in zip(marks, block.times.tolist(), strict=True):
             turn(host, row, at, interval_ms, settings)
     taken = len(refused)
+    host.taken.append(part(block, 0, taken))
     host.recent = newest(part(rows, 0, len(rows.times) - len(block.times) + taken), _kept(settings.window.rows))
     host.last_row_ms, before = int(block.times[taken - 1]), host.progress.accepted
     learned = np.flatnonzero(~refused)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -20,7 +20,17 @@ from hwsonde_detector.host import HostState
 from hwsonde_detector.quality import restore_quality, snapshot_quality
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.channels import ChannelState
-from hwsonde_detector.types import Channel, Contribution, Device, Entity, Episode, Role, Subsystem
+from hwsonde_detector.types import (
+    Channel,
+    Contribution,
+    Device,
+    Entity,
+    Episode,
+    Role,
+    Scope,
+    SettingFinding,
+    Subsystem,
+)
 
 
 def snapshot_host(host: HostState) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -33,10 +43,7 @@ def snapshot_host(host: HostState) -> tuple[dict[str, Any], dict[str, NDArray[An
         "last_row_ms": host.last_row_ms,
         "channels": [_channel(channel) for channel in host.memory.channels],
         "progress": asdict(host.progress),
-        "persistence": {
-            "recent": list(host.persistence.recent), "quiet": host.persistence.quiet,
-            "open": host.persistence.open, "settled_ms": host.persistence.settled_ms,
-        },
+        "persistence": persistence_document(host.persistence),
         "onset_ms": host.onset_ms,
         "told_peak": host.told_peak,
         "threshold": asdict(host.threshold),
@@ -79,21 +86,15 @@ def restore_host(
     if model is None:
         # Without a model the memory is learned again at the next row.
         progress.fitted = 0
-    persistence = document["persistence"]
     episode = document["episode"]
-    entity = Entity(tuple((str(name), str(value)) for name, value in document["entity"]))
+    entity = read_entity(document["entity"])
     return HostState(
         entity=entity,
         channels=ChannelState(entity),
         memory=memory,
         progress=progress,
         model=model,
-        persistence=Persistence(
-            deque(map(bool, persistence["recent"])),
-            int(persistence["quiet"]),
-            bool(persistence["open"]),
-            int(persistence["settled_ms"]),
-        ),
+        persistence=read_persistence(document["persistence"]),
         onset_ms=document["onset_ms"],
         told_peak=float(document["told_peak"]),
         episode=read_episode(episode) if episode is not None else None,
@@ -105,6 +106,27 @@ def restore_host(
         watch=Watch(**document["watch"]),
         quality=restore_quality(document["quality"], arrays),
     )
+
+
+def persistence_document(persistence: Persistence) -> dict[str, Any]:
+    """Give a persistence as a JSON document."""
+    return {
+        "recent": list(persistence.recent),
+        "quiet": persistence.quiet,
+        "open": persistence.open,
+        "settled_ms": persistence.settled_ms,
+    }
+
+
+def read_persistence(part: Mapping[str, Any]) -> Persistence:
+    """Take back what `persistence_document` gave."""
+    recent = deque(map(bool, part["recent"]))
+    return Persistence(recent, int(part["quiet"]), bool(part["open"]), int(part["settled_ms"]))
+
+
+def read_entity(pairs: Iterable[Iterable[Any]]) -> Entity:
+    """Take back the pairs of an entity's labels."""
+    return Entity(tuple((str(name), str(value)) for name, value in pairs))
 
 
 def _channel(channel: Channel) -> dict[str, Any]:
@@ -131,7 +153,13 @@ def episode_document(episode: Episode) -> dict[str, Any]:
         **asdict(episode),
         "entity": [list(pair) for pair in episode.entity.labels],
         "first_channels": [list(pair) for pair in episode.first_channels],
+        "settings": [finding_document(finding) for finding in episode.settings],
     }
+
+
+def finding_document(finding: SettingFinding) -> dict[str, Any]:
+    """Give a finding as a JSON document."""
+    return {**asdict(finding), "entity": [list(pair) for pair in finding.entity.labels]}
 
 
 def read_episode(part: Mapping[str, Any]) -> Episode:
@@ -139,7 +167,7 @@ def read_episode(part: Mapping[str, Any]) -> Episode:
     return Episode(
         **{
             **part,
-            "entity": Entity(tuple((str(name), str(value)) for name, value in part["entity"])),
+            "entity": read_entity(part["entity"]),
             "subsystem": Subsystem(part["subsystem"]),
             "top": tuple(
                 Contribution(**{**entry, "channel": _read_channel(entry["channel"])}) for entry in part["top"]
@@ -147,5 +175,10 @@ def read_episode(part: Mapping[str, Any]) -> Episode:
             "first_channels": tuple((str(name), int(at)) for name, at in part["first_channels"]),
             # States of versions that named no device lack it.
             "device": _read_device(part.get("device")),
+            "scope": Scope(part.get("scope", Scope.HOST)),
+            "settings": tuple(
+                SettingFinding(**{**entry, "entity": read_entity(entry["entity"])})
+                for entry in part.get("settings", ())
+            ),
         }
     )

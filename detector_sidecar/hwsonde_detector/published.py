@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 
 from hwsonde_detector.telemetry import Sample
-from hwsonde_detector.types import DataQuality, Entity, Episode, Learning, Score
+from hwsonde_detector.types import DataQuality, Entity, Episode, Learning, Score, SettingFinding
 
 # A window that ended longer ago than this many holds speaks of the past.
 _CURRENT_HOLDS = 5
@@ -27,6 +27,7 @@ class PublishedHost:
     ``recent`` are the windows of the trailing hold, oldest first; ``hold_s`` is how long a value must stay to be seen by every scrape:
     the scrape interval and one tick. ``named_by_instance`` says that the label of the host is missing and ``instance`` served.
     ``quality`` says how its data are, known since ``quality_arrived`` on the monotonic clock.
+    ``settings`` and ``follows`` are as in `hwsonde_detector.types.EntityReport`.
     """
 
     entity: Entity
@@ -38,6 +39,8 @@ class PublishedHost:
     named_by_instance: bool = False
     quality: DataQuality | None = None
     quality_arrived: float = 0.0
+    settings: tuple[SettingFinding, ...] = ()
+    follows: Entity | None = None
 
     def data_quality(self, monotonic: float) -> DataQuality | None:
         """How the data are, None when nothing has renewed that for three holds."""

@@ -20,6 +20,7 @@ from hwsonde_detector.types import (
     FaultEvidence,
     Outputs,
     Score,
+    SettingFinding,
 )
 from hwsonde_detector.worker import Plan
 
@@ -131,6 +132,22 @@ def _episode(episode: Episode) -> dict[str, Any]:
         "first_channels": [list(one) for one in episode.first_channels],
         "device": _device(episode.device),
         "uncertainty_ms": episode.uncertainty_ms,
+        "scope": str(episode.scope),
+        "settings": [_finding(one) for one in episode.settings],
+    }
+
+
+def _finding(one: SettingFinding) -> dict[str, Any]:
+    return {
+        "entity": _entity(one.entity),
+        "setting": one.setting,
+        "device": one.device,
+        "value": one.value,
+        "usual": one.usual,
+        "agree": one.agree,
+        "peers": one.peers,
+        "previous": one.previous,
+        "changed_at_ms": one.changed_at_ms,
     }
 
 

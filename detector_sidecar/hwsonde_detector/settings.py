@@ -124,6 +124,24 @@ class DataFaultSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerSettings:
+    """Which hosts are compared, how, and what is said of their settings.
+
+    ``by``: hosts with equal values of these are peers; ``workload`` and ``hardware`` stand for what the profiles' `groups` read from
+    info series, any other word for a label of the host's series. Nothing is compared with fewer than ``minimum`` of a kind, itself among
+    them. ``risk`` is the chance of a healthy slot of a host to pass 1.0. ``settings_every_ms`` is how often settings are read,
+    ``settings_before_ms`` how long a change of one is remembered.
+    """
+
+    enabled: bool = True
+    by: tuple[str, ...] = ("cluster", "role", "hardware", "workload")
+    minimum: int = 4
+    risk: float = 1e-5
+    settings_every_ms: int = 30_000
+    settings_before_ms: int = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All of them, and how series become entities.
 
@@ -138,3 +156,4 @@ class Settings:
     subsystems: tuple[Subsystem, ...] = ()
     regimes: RegimeSettings = field(default_factory=RegimeSettings)
     data_faults: DataFaultSettings = field(default_factory=DataFaultSettings)
+    peers: PeerSettings = field(default_factory=PeerSettings)

@@ -267,6 +267,54 @@ class Phase(StrEnum):
     CLOSED = "closed"
 
 
+class Scope(StrEnum):
+    """How far an episode reaches.
+
+    One part that stands out among its like; a host that stands out among its peers, as does every host without peers; all hosts of a
+    job alike; hosts of several jobs alike, or a network that no single job explains.
+    """
+
+    DEVICE = "device"
+    HOST = "host"
+    JOB = "job"
+    FABRIC = "fabric"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingFinding:
+    """A setting that sets a host apart from its peers, or that was changed lately; it may be both.
+
+    Attributes
+    ----------
+    entity
+        The host.
+    setting
+        Name of the setting: ``cpu.governor``.
+    device
+        The part it belongs to, as the exporter names it; empty: the host.
+    value
+        What it is now.
+    usual
+        What most of its peers have; None where it does not differ from them, or there are too few to tell.
+    agree, peers
+        How many of the others have the usual value, of how many that have the setting at all.
+    previous
+        What it was before; None where no change was seen.
+    changed_at_ms
+        Time of the first sample that showed the present value, up to one reading late; None where no recent change was seen.
+    """
+
+    entity: Entity
+    setting: str
+    device: str
+    value: str
+    usual: str | None = None
+    agree: int = 0
+    peers: int = 0
+    previous: str | None = None
+    changed_at_ms: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Episode:
     """A stretch of time in which an entity stayed anomalous.
@@ -299,6 +347,10 @@ class Episode:
         The onset and each time in ``first_channels`` may lie this much earlier or later: one scrape interval.
     because
         Why it was closed without having become quiet: ``new normal``, ``workload started``; empty otherwise.
+    scope
+        How far it reaches, named when it is told of and then kept.
+    settings
+        What is known of the host's settings that may have to do with it; bounded.
     """
 
     identity: str
@@ -314,6 +366,8 @@ class Episode:
     device: Device | None = None
     uncertainty_ms: int = 0
     because: str = ""
+    scope: Scope = Scope.HOST
+    settings: tuple[SettingFinding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,6 +520,9 @@ class EntityReport:
     ``excused`` counts windows above 1 that opened no episode because workloads had changed, by reason; ``changes`` how often another model came
     into force, by what happened (learned, returned, rebased).
     ``quality`` says how its data are; None where nobody looks.
+
+    ``settings`` are those that differ from its peers' or were changed lately, ``follows`` the host whose trouble explains that this one
+    deviates as well, so that no episode of its own is told; None where there is none.
     """
 
     entity: Entity
@@ -478,6 +535,8 @@ class EntityReport:
     excused: Mapping[str, int] = field(default_factory=dict)
     changes: Mapping[str, int] = field(default_factory=dict)
     quality: DataQuality | None = None
+    settings: tuple[SettingFinding, ...] = ()
+    follows: Entity | None = None
 
 
 @dataclass(frozen=True, slots=True)

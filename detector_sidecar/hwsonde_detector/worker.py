@@ -14,10 +14,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from hwsonde_detector.fleet import FleetState, note_labels, see, without_slow
+from hwsonde_detector.fleetstate import restore_fleet, snapshot_fleet
 from hwsonde_detector.host import HostState, observe
 from hwsonde_detector.hoststate import restore_host, snapshot_host
 from hwsonde_detector.quality import end_faults, judge_data
-from hwsonde_detector.settings import DataFaultSettings, EpisodeSettings, RegimeSettings, Settings
+from hwsonde_detector.settings import DataFaultSettings, EpisodeSettings, PeerSettings, RegimeSettings, Settings
 from hwsonde_detector.signals.channels import ChannelState
 from hwsonde_detector.signals.entities import Split, entity_from_instance, plan_split
 from hwsonde_detector.signals.health import speaks
@@ -45,13 +47,15 @@ FORGET_MS = 30 * 86_400_000
 class WorkerState:
     """Everything known of every host.
 
-    ``split`` says how the last batch's series fell into hosts, ``unnamed`` which of them lack the host's label; ``plan`` is that of the last step.
+    ``split`` says how the last batch's series fell into hosts, ``unnamed`` which of them lack the host's label; ``plan`` is that of the last step,
+    ``fleet`` what hosts tell together.
     """
 
     hosts: dict[Entity, HostState] = field(default_factory=dict)
     split: Split | None = None
     unnamed: frozenset[Entity] = frozenset()
     plan: Plan | None = None
+    fleet: FleetState = field(default_factory=FleetState)
 
 
 def step(state: WorkerState, batch: SampleBatch, now_ms: int, plan: Plan) -> tuple[WorkerState, Outputs]:
@@ -76,11 +80,14 @@ def step(state: WorkerState, batch: SampleBatch, now_ms: int, plan: Plan) -> tup
     gone: list[Entity] = []
     faults: list[DataFaultEvent] = []
     labels = plan.settings.entity_labels
-    if state.split is None or not state.split.fits(batch, labels):
+    batch = without_slow(state.fleet, batch, plan.settings, plan.profiles)
+    compared = state.plan is None or state.plan.settings.peers == plan.settings.peers
+    if state.split is None or not compared or not state.split.fits(batch, labels):
         state.split = plan_split(batch.series, labels)
         state.unnamed = frozenset(
             entity for entity, _, own in state.split.parts if entity_from_instance(own[0], labels)
         )
+        note_labels(state.fleet, state.split, plan.settings)
     state.plan = plan
     parts = state.split.apply(batch)
     for entity in sorted(parts.keys() | state.hosts.keys()):
@@ -103,6 +110,7 @@ def step(state: WorkerState, batch: SampleBatch, now_ms: int, plan: Plan) -> tup
             gone.append(entity)
         if host.last_row_ms is None or now_ms - (host.heard_ms or now_ms) > FORGET_MS:
             del state.hosts[entity]
+    reports, events = see(state.fleet, state.hosts, reports, events, now_ms, plan.settings)
     return state, Outputs(tuple(reports), tuple(events), tuple(gone), tuple(faults))
 
 
@@ -114,13 +122,27 @@ def last_row_ms(state: WorkerState) -> int | None:
 def fingerprints(plan: Plan) -> dict[str, str]:
     """Digest of what shapes rows (profiles) and of what shapes models (settings): a state made by others must not be trusted.
 
-    Rules of episodes, of regimes and of data faults shape neither, apart from the risk that scores are divided by.
+    Rules of episodes, of regimes and of data faults shape neither, apart from the risk that scores are divided by, nor does what hosts are
+    compared by.
     """
-    episodes = EpisodeSettings(risk=plan.settings.episodes.risk)
-    shaping = replace(
-        plan.settings, episodes=episodes, regimes=RegimeSettings(), data_faults=DataFaultSettings()
+    settings = asdict(shaping(plan).settings)
+    del settings["peers"]
+    profiles = [asdict(profile) for profile in plan.profiles]
+    for profile in profiles:
+        del profile["settings"], profile["groups"]
+    return {"profiles": _digest(profiles), "settings": _digest(settings)}
+
+
+def shaping(plan: Plan) -> Plan:
+    """The plan with everything at its default that shapes neither rows nor models."""
+    settings = replace(
+        plan.settings,
+        episodes=EpisodeSettings(risk=plan.settings.episodes.risk),
+        regimes=RegimeSettings(),
+        data_faults=DataFaultSettings(),
+        peers=PeerSettings(),
     )
-    return {"profiles": _digest([asdict(profile) for profile in plan.profiles]), "settings": _digest(asdict(shaping))}
+    return replace(plan, settings=settings)
 
 
 def _digest(value: object) -> str:
@@ -136,6 +158,9 @@ def snapshot(state: WorkerState) -> tuple[dict[str, Any], dict[str, NDArray[Any]
         part, own = snapshot_host(state.hosts[entity])
         document["hosts"].append(part)
         arrays |= {f"{index}/{key}": value for key, value in own.items()}
+    if state.plan is not None:
+        document["fleet"], own = snapshot_fleet(state.fleet, state.plan.settings)
+        arrays |= {f"fleet/{key}": value for key, value in own.items()}
     return document, arrays
 
 
@@ -160,4 +185,7 @@ def restore(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], pla
         own = {key[len(prefix) :]: value for key, value in arrays.items() if key.startswith(prefix)}
         host = restore_host(part, own, plan.settings, same_settings=same)
         state.hosts[host.entity] = host
+    if "fleet" in document:
+        own = {key.removeprefix("fleet/"): value for key, value in arrays.items() if key.startswith("fleet/")}
+        state.fleet = restore_fleet(document["fleet"], own, state.hosts, plan.settings)
     return state

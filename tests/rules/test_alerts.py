@@ -38,12 +38,19 @@ def test_anomaly_fires_in_the_round_that_sees_the_incident(case: Case, tmp_path:
     [
         'hwsonde_anomaly_score{cluster="a",node="n1",detector="fused"}',
         'hwsonde_shadow_incident_active{cluster="a",node="n1",subsystem="cpu",scope="host"}',
-        'hwsonde_incident_active{cluster="a",node="n1",subsystem="gpu",scope="device"}',
+        'hwsonde_setting_differs{cluster="a",node="n1",setting="cpu.governor"}',
     ],
 )
-def test_anomaly_needs_an_open_live_episode_of_a_host(case: Case, tmp_path: Path, series: str) -> None:
+def test_anomaly_needs_an_open_live_episode(case: Case, tmp_path: Path, series: str) -> None:
     case.series[series] = case.samples(("1", 600))
     case.firing("HwsondeHostAnomaly", step(case, 300), 0)
+    case.check(tmp_path)
+
+
+@pytest.mark.parametrize("scope", ["device", "host", "job", "fabric"])
+def test_an_episode_of_any_scope_pages(case: Case, tmp_path: Path, scope: str) -> None:
+    case.series[(INCIDENT % "d1").replace('scope="host"', f'scope="{scope}"')] = case.samples(("1", 600))
+    case.firing("HwsondeHostAnomaly", step(case, 300), 1)
     case.check(tmp_path)
 
 

@@ -43,6 +43,7 @@ _LEARNING = s.LearningSettings()
 _DETECTORS = s.DetectorSettings()
 _EPISODES = s.EpisodeSettings()
 _REGIMES = s.RegimeSettings()
+_PEERS = s.PeerSettings()
 
 
 class Basic(Section):
@@ -265,6 +266,29 @@ class Regimes(Section):
     )
 
 
+class Peers(Section):
+    """Comparing hosts with each other, the parts of a host, and their settings."""
+
+    enabled: Annotated[bool, Switch()] = Field(default=_PEERS.enabled, description="Compare, and read settings.")
+    by: Annotated[tuple[str, ...], Items(_LABEL_NAME, 0, 20)] = Field(
+        default=_PEERS.by,
+        description="Hosts with equal values are peers: labels of their series, `workload` (the job) and `hardware` (models of CPU and GPU).",
+    )
+    minimum: Annotated[int, Whole(3, 1000)] = Field(
+        default=_PEERS.minimum, description="Fewer hosts, or parts of a kind, are not compared."
+    )
+    risk: Annotated[float, Real(1e-12, 0.1)] = Field(
+        default=_PEERS.risk, description="Chance of a healthy scrape of a host to score above 1 among its peers."
+    )
+    settings_every: Annotated[int, Span(SECOND, HOUR)] = Field(
+        default=_PEERS.settings_every_ms, description="How often settings and jobs are read."
+    )
+    settings_before: Annotated[int, Span(SECOND, 30 * 24 * HOUR)] = Field(
+        default=_PEERS.settings_before_ms,
+        description="For how long the change of a setting is told, and counts as evidence.",
+    )
+
+
 class State(Section):
     """What is kept over a restart: models and episodes."""
 
@@ -363,6 +387,7 @@ class Config(Section):
     episodes: Episodes = Field(default=Episodes(), description="")
     regimes: Regimes = Field(default=Regimes(), description="")
     data_faults: DataFaults = Field(default=DataFaults(), description="")
+    peers: Peers = Field(default=Peers(), description="")
     state: State = Field(default=State(), description="")
     archive: Archive = Field(default=Archive(), description="")
     web: Web = Field(default=Web(), description="")
@@ -380,6 +405,7 @@ class Config(Section):
         """Give the knobs of the pure rooms."""
         episodes = self.episodes.model_dump()
         regimes = self.regimes.model_dump()
+        peers = self.peers.model_dump()
         return s.Settings(
             entity_labels=self.entity_labels,
             window=s.WindowSettings(**self.window.model_dump()),
@@ -389,4 +415,7 @@ class Config(Section):
             subsystems=tuple(Subsystem(name) for name in self.subsystems),
             regimes=s.RegimeSettings(forget_ms=regimes.pop("forget_after"), **regimes),
             data_faults=self.data_faults.settings(),
+            peers=s.PeerSettings(
+                settings_every_ms=peers.pop("settings_every"), settings_before_ms=peers.pop("settings_before"), **peers
+            ),
         )

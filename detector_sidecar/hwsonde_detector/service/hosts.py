@@ -72,6 +72,8 @@ class Hosts:
                 _hold_ms(report, tick_ms) / 1000,
                 report.named_by_instance,
                 *self._quality_of(entity),
+                report.settings,
+                report.follows,
             )
             for entity, report in sorted(self._reports.items())
         )

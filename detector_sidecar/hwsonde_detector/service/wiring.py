@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
 from hwsonde_detector.config import Config, load_profiles
 from hwsonde_detector.connect import open_recorder, open_source
 from hwsonde_detector.engines.local import LocalEngine
 from hwsonde_detector.service.parts import Parts, Recorder
-from hwsonde_detector.settings import DataFaultSettings, EpisodeSettings
-from hwsonde_detector.worker import Plan
+from hwsonde_detector.worker import Plan, shaping
 from hwsonde_detector.writers.exposition import check_entity_labels
 
 
@@ -50,7 +49,9 @@ def rebuild(config: Config, old: Parts, before: Config) -> Change:
     """
     plan = make_plan(config)
     keep = shape(plan) == shape(old.engine.plan)
+    asked = config.peers.enabled, config.peers.settings_every
     same_source = config.source == before.source and plan.profiles == old.engine.plan.profiles
+    same_source &= asked == (before.peers.enabled, before.peers.settings_every)
     source = old.source if same_source else open_source(config, plan.profiles)
     parts = Parts(source, old.engine if keep else LocalEngine(plan))
     _simple(parts, config)
@@ -81,8 +82,7 @@ def make_plan(config: Config) -> Plan:
 
 def shape(plan: Plan) -> Plan:
     """The part of a plan that models depend on."""
-    episodes = EpisodeSettings(risk=plan.settings.episodes.risk)
-    return replace(plan, settings=replace(plan.settings, episodes=episodes, data_faults=DataFaultSettings()))
+    return shaping(plan)
 
 
 def _simple(parts: Parts, config: Config) -> None:

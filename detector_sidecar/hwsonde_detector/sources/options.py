@@ -28,6 +28,8 @@ class SourceOptions:
         Bytes of one answer.
     max_samples
         About as many samples are asked for at once when history is read.
+    slow_every_ms
+        How often settings and their like are asked for, in the time of the samples.
     credentials
         Who asks.
     ca_file, cert_file, key_file
@@ -44,6 +46,7 @@ class SourceOptions:
     max_range_ms: int = 600_000
     max_answer: int = 1 << 28
     max_samples: int = 500_000
+    slow_every_ms: int = 30_000
     credentials: Credentials = field(default_factory=Credentials)
     ca_file: Path | None = None
     cert_file: Path | None = None

@@ -28,6 +28,7 @@ OWN_PREFIXES = (
     "hwsonde_incident_",
     "hwsonde_data_fault_",
     "hwsonde_shadow_",
+    "hwsonde_setting_differs",
 )
 """What the detector itself publishes: it never reads its own scores back."""
 
@@ -51,6 +52,8 @@ class PrometheusSource:
         Where and how.
     names
         Names of the metrics that are asked for: the server sends nothing else.
+    slow_names
+        Names of those that are only asked for every `SourceOptions.slow_every_ms`.
     monotonic
         Clock of time limits, in seconds.
 
@@ -61,7 +64,12 @@ class PrometheusSource:
     """
 
     def __init__(
-        self, options: SourceOptions, names: Sequence[str], monotonic: Callable[[], float] = _monotonic
+        self,
+        options: SourceOptions,
+        names: Sequence[str],
+        monotonic: Callable[[], float] = _monotonic,
+        *,
+        slow_names: Sequence[str] = (),
     ) -> None:
         if options.backend not in BACKENDS:
             raise ConfigError(
@@ -72,6 +80,10 @@ class PrometheusSource:
         self._extra = BACKENDS[options.backend]
         self._http = Http(options, monotonic)
         self._known = SeriesTable()
+        # A table of its own, so that the series of neither kind of read need be built anew each time.
+        self._slow = self.selectors if not slow_names else selectors((*names, *slow_names), options.selector)
+        self._slow_known = SeriesTable()
+        self._slow_ms: int | None = None
 
     def read(self, since_ms: int, now_ms: int) -> Read:
         """Give raw samples later than ``since_ms``, at most `SourceOptions.max_range_ms` back; see `Source`."""
@@ -99,8 +111,20 @@ class PrometheusSource:
     def _raw(self, since_ms: int, until_ms: int) -> Read:
         # Rounded up; what is older than asked for is cut off when it is decoded.
         seconds = -(-(until_ms - since_ms) // 1000)
-        forms = [{"query": f"{selector}[{seconds}s]", "time": _seconds(until_ms)} for selector in self.selectors]
-        return self._ask("/api/v1/query", forms, since_ms, until_ms)
+        slow = self._slow_due(until_ms)
+        chosen, known = (self._slow, self._slow_known) if slow else (self.selectors, self._known)
+        forms = [{"query": f"{selector}[{seconds}s]", "time": _seconds(until_ms)} for selector in chosen]
+        read = self._ask("/api/v1/query", forms, since_ms, until_ms, known)
+        # Only a read that brought something counts: the one before the first scrape would cost half a minute.
+        if slow and read.batch.times.size:
+            self._slow_ms = until_ms
+        return read
+
+    def _slow_due(self, until_ms: int) -> bool:
+        if self._slow is self.selectors:
+            return False
+        last = self._slow_ms
+        return last is None or not 0 <= until_ms - last < self.options.slow_every_ms
 
     def _raw_parts(self, start_ms: int, end_ms: int) -> Iterator[Read]:
         stretch, longest = _FIRST_STRETCH_MS, _LONGEST_STRETCH_MS
@@ -127,7 +151,7 @@ class PrometheusSource:
             span = {"start": _seconds(at), "end": _seconds(until), "step": f"{step_ms / 1000:.3f}"}
             try:
                 forms = [{"query": selector, **span} for selector in self.selectors]
-                read = self._ask("/api/v1/query_range", forms, at - 1, until)
+                read = self._ask("/api/v1/query_range", forms, at - 1, until, self._known)
             except SourceRefused as error:
                 if not _TOO_MUCH.search(str(error)) or until == at:
                     raise
@@ -137,10 +161,12 @@ class PrometheusSource:
             at = until + step_ms
             yield read
 
-    def _ask(self, path: str, forms: Sequence[Mapping[str, str]], since_ms: int, until_ms: int) -> Read:
+    def _ask(
+        self, path: str, forms: Sequence[Mapping[str, str]], since_ms: int, until_ms: int, known: SeriesTable
+    ) -> Read:
         raw = SEPARATOR.join(self._http.post(path, {**form, **self._extra}) for form in forms)
         try:
-            batch, warnings = decode_answers(raw, since_ms, self._known)
+            batch, warnings = decode_answers(raw, since_ms, known)
         except SourceError as error:
             raise type(error)(f"{self._http.where}: {error}") from None
         batch, future = without_future(batch, until_ms)

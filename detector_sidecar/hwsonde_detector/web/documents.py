@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from hwsonde_detector import __version__
 from hwsonde_detector.published import Published, PublishedHost
-from hwsonde_detector.types import Contribution, Device, Entity, Episode, Floats, Score
+from hwsonde_detector.types import Contribution, Device, Entity, Episode, Floats, Score, SettingFinding
 from hwsonde_detector.web.history import SUBSYSTEMS, History, Track, thin
 from hwsonde_detector.web.links import host_links
 from hwsonde_detector.web.quality import quality
@@ -67,6 +68,8 @@ def host(published: Published, history: History, name: str, monotonic: float, no
             "past": [episode(one) for one in published.past if one.entity == found.entity],
         },
         "data": quality(found.data_quality(monotonic)),
+        "settings": [setting(finding) for finding in found.settings],
+        "follows": name_of(found.follows) if found.follows is not None else None,
         "links": host_links(dict(published.links), found.entity),
     }
 
@@ -203,6 +206,8 @@ def episode(one: Episode) -> dict[str, Any]:
         "identity": one.identity,
         "host": name_of(one.entity),
         "subsystem": str(one.subsystem),
+        "scope": str(one.scope),
+        "device": device(one.device),
         "title": one.title,
         "start_ms": one.start_ms,
         "onset_ms": one.onset_ms,
@@ -210,20 +215,20 @@ def episode(one: Episode) -> dict[str, Any]:
         "peak": number(one.peak),
         "top": [contribution(part) for part in one.top],
         "first_channels": [{"name": name, "at_ms": at_ms} for name, at_ms in one.first_channels],
-        "device": None if one.device is None else _device(one.device),
+        "device": device(one.device),
         "uncertainty_ms": one.uncertainty_ms,
         "because": one.because,
+        "settings": [setting(finding) for finding in one.settings],
     }
 
 
 def contribution(part: Contribution) -> dict[str, Any]:
     """A channel's part in a score."""
-    device = part.channel.device
     return {
         "channel": part.channel.name,
         "subsystem": str(part.channel.subsystem),
         "title": part.channel.title,
-        "device": None if device is None else _device(device),
+        "device": device(part.channel.device),
         "address": part.channel.address,
         "unit": part.channel.unit,
         "share": number(part.share),
@@ -235,8 +240,36 @@ def contribution(part: Contribution) -> dict[str, Any]:
     }
 
 
-def _device(device: Device) -> dict[str, str]:
-    return {"class": device.kind, "name": device.name}
+def device(part: Device | None) -> dict[str, str] | None:
+    """A part of a host."""
+    return None if part is None else {"class": part.kind, "name": part.name}
+
+
+def setting(finding: SettingFinding) -> dict[str, Any]:
+    """A setting that differs from the peers' or was changed lately, with a sentence for people."""
+    where = f"{finding.setting} of {finding.device}" if finding.device else finding.setting
+    parts = [f"{where} is {finding.value}"]
+    if finding.usual is not None:
+        parts.append(f"{finding.agree} of {finding.peers} peers have {finding.usual}")
+    if finding.changed_at_ms is not None:
+        parts.append(f"it was {finding.previous} until {clock(finding.changed_at_ms)}")
+    return {
+        "host": name_of(finding.entity),
+        "setting": finding.setting,
+        "device": finding.device,
+        "value": finding.value,
+        "usual": finding.usual,
+        "agree": finding.agree,
+        "peers": finding.peers,
+        "previous": finding.previous,
+        "changed_at_ms": finding.changed_at_ms,
+        "text": ", ".join(parts),
+    }
+
+
+def clock(ms: int) -> str:
+    """Time of day in UTC: ``19:23:41Z``."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%SZ")
 
 
 def name_of(entity: Entity) -> str:

@@ -17,6 +17,7 @@ _DAY_MS = 86_400_000
 TOP_CHANNELS = 10
 TOP_DEVICES = 10
 SETTLING_REASONS = ("start", "stop", "phase")
+TOP_SETTINGS = 20
 
 
 def _gauge(name: str, text: str, *labels: str) -> Family:
@@ -91,6 +92,12 @@ SHADOW_INCIDENT = _gauge(
     "subsystem",
     "scope",
 )
+SETTING_DIFFERS = _gauge(
+    "hwsonde_setting_differs",
+    "1 for each setting in which a host, or one of its GPUs, differs from most of its peers; bounded.",
+    "setting",
+    "device",
+)
 
 BUILD = _gauge("hwsonde_detector_build_info", "Version of the detector; the value is 1.", "version")
 START = _gauge("hwsonde_detector_start_time_seconds", "When the detector started, seconds since the epoch.")
@@ -118,7 +125,7 @@ RELOAD_TIME = _gauge(
 
 FAMILIES: tuple[Family, ...] = (
     SCORE, SUBSYSTEM_SCORE, DEVICE_SCORE, CHANNEL_SHARE, CHANNEL_VALUE, CHANNEL_INFO, EXPECTED_LOWER, EXPECTED_UPPER, CALIBRATED, THRESHOLD, COVERAGE,
-    ANOMALOUS, WINDOW_END, LEARNING_ROWS, LEARNING_NEEDED, LEARNING_FROZEN, SETTLING, REGIMES, INCIDENT, SHADOW_INCIDENT, BUILD, START, LAG, SOURCE_UP, ENTITIES, CHANNELS,
+    ANOMALOUS, WINDOW_END, LEARNING_ROWS, LEARNING_NEEDED, LEARNING_FROZEN, SETTLING, REGIMES, INCIDENT, SHADOW_INCIDENT, SETTING_DIFFERS, BUILD, START, LAG, SOURCE_UP, ENTITIES, CHANNELS,
     CHANNELS_JUDGED, MODEL_AGE, WATCHED, PAGE_RATE, RELOAD_OK, RELOAD_TIME, *data_faults.FAMILIES, *COUNTED,
 )  # fmt: skip
 
@@ -178,6 +185,9 @@ def _host_samples(host: PublishedHost, now_ms: int) -> Iterator[Sample]:
     yield Sample(CHANNELS_JUDGED, entity, learning.channels_judged)
     if learning.fitted_ms is not None:
         yield Sample(MODEL_AGE, entity, max(0, now_ms - learning.fitted_ms) / 1000)
+    differing = [finding for finding in host.settings if finding.usual is not None]
+    for finding in sorted(differing, key=lambda one: (one.setting, one.device))[:TOP_SETTINGS]:
+        yield Sample(SETTING_DIFFERS, (*entity, ("setting", finding.setting), ("device", finding.device)), 1)
     newest = host.recent[-1].score if host.recent else None
     yield Sample(CALIBRATED, entity, float(newest is not None and newest.calibrated))
     if newest is not None:
@@ -187,7 +197,7 @@ def _host_samples(host: PublishedHost, now_ms: int) -> Iterator[Sample]:
 def _present_samples(host: PublishedHost, monotonic: float, *, shadow: bool) -> Iterator[Sample]:
     entity = host.entity.labels
     for episode in host.open_episodes:
-        labels = (*entity, ("subsystem", str(episode.subsystem)), ("scope", "host"))
+        labels = (*entity, ("subsystem", str(episode.subsystem)), ("scope", str(episode.scope)))
         yield Sample(SHADOW_INCIDENT if shadow else INCIDENT, labels, 1)
     if held := host.held(monotonic):
         yield from _score_samples(entity, held)

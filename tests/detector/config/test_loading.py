@@ -84,6 +84,17 @@ def test_rules_of_data_faults_map_one_to_one_onto_the_settings():
     assert problems("data_faults: {missing: 10}\n")[0].startswith("f.yaml:1: data_faults.missing: ")
 
 
+def test_the_section_on_peers_maps_onto_its_settings():
+    names = {field.name for field in dataclasses.fields(s.PeerSettings)}
+    assert set(type(Config().peers).model_fields) == {name.removesuffix("_ms") for name in names}
+    text = b"peers: {enabled: false, by: [rack, workload], minimum: 6, risk: 1e-4, settings_every: 1m, settings_before: 2h}"
+    found = parse_config(text, "f.yaml").settings().peers
+    assert found == s.PeerSettings(False, ("rack", "workload"), 6, 1e-4, 60_000, 7_200_000)
+    assert problems("peers: {minimum: 2}") == [
+        "f.yaml:1: peers.minimum: 2 is out of range; allowed: a whole number from 3 to 1000"
+    ]
+
+
 def test_the_members_are_those_that_exist():
     assert set(NAMED) == set(MEMBERS)
 

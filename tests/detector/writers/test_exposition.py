@@ -16,7 +16,18 @@ from prometheus_client.parser import text_string_to_metric_families
 from hwsonde_detector.errors import ConfigError
 from hwsonde_detector.published import Held, Published, PublishedHost
 from hwsonde_detector.telemetry import COUNTED, READ_REASONS, Counters, Family, Kind, Sample
-from hwsonde_detector.types import Channel, Contribution, Device, Entity, Episode, Learning, Score, Subsystem
+from hwsonde_detector.types import (
+    Channel,
+    Contribution,
+    Device,
+    Entity,
+    Episode,
+    Learning,
+    Scope,
+    Score,
+    SettingFinding,
+    Subsystem,
+)
 from hwsonde_detector.writers.exposition import FAMILIES, check_entity_labels, exposition
 from hwsonde_detector.writers.text import number, render
 
@@ -189,6 +200,28 @@ def test_shadow_mode_pages_under_another_name_and_scores_under_the_same() -> Non
     assert "hwsonde_incident_active" not in found
     assert found["hwsonde_shadow_incident_active"] == {key(subsystem="cpu", scope="host"): 1}
     assert found["hwsonde_anomaly_score"][key(detector="fused")] == 2.0
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_an_open_episode_says_how_far_it_reaches(scope: Scope) -> None:
+    opened = dataclasses.replace(episode(), scope=scope)
+    found = parsed(board(host(Held(9.5, window(3, 2.0)), open_episodes=(opened,))))
+    assert found["hwsonde_incident_active"] == {key(subsystem="cpu", scope=str(scope)): 1}
+
+
+def test_settings_that_differ_are_published_and_bounded() -> None:
+    def finding(name: str, usual: str | None, device: str = "") -> SettingFinding:
+        return SettingFinding(HOST, name, device, "x", usual, 7, 7)
+
+    few = (finding("cpu.governor", "y"), finding("memory.swap", None), finding("mtu", "9000", "eth0"))
+    found = parsed(board(host(settings=few)))
+    assert found["hwsonde_setting_differs"] == {
+        key(setting="cpu.governor"): 1,
+        key(setting="mtu", device="eth0"): 1,
+    }
+    many = tuple(finding(f"s{number}", "y") for number in range(200))
+    assert len(parsed(board(host(settings=many)))["hwsonde_setting_differs"]) == 20
+    assert "hwsonde_setting_differs" not in parsed(board(host()))
 
 
 def test_a_learning_host_is_not_calibrated_and_has_no_score() -> None:

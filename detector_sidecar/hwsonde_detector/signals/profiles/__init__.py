@@ -34,6 +34,7 @@ from hwsonde_detector.signals.profiles.schema import (
     RatioEntry,
     TermEntry,
 )
+from hwsonde_detector.signals.profiles.slow import filters, group_rules, setting_rules
 
 __all__ = ["Profile", "parse_profile"]
 
@@ -87,7 +88,15 @@ def parse_profile(text: str, name: str) -> Profile:
         raise ConfigError("\n".join(problems))
     short = re.sub(r"\.ya?ml\Z", "", name.rsplit("/", 1)[-1])
     places = tuple(Place(one.metric, one.kind, one.label, one.place) for one in file.places)
-    return Profile(short, with_roles(file, rules), file.restart, places, _health(file.health))
+    return Profile(
+        short,
+        with_roles(file, rules),
+        file.restart,
+        places,
+        _health(file.health),
+        tuple(setting_rules(file)),
+        tuple(group_rules(file)),
+    )
 
 
 def _loaded(text: str, name: str) -> tuple[yaml.Node | None, Any]:
@@ -250,10 +259,6 @@ def _moments(entry: MetricEntry, base: str) -> Iterator[Rule]:
             )
 
 
-def _filters(patterns: dict[str, str]) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((label, re.compile(pattern)) for label, pattern in sorted(patterns.items()))
-
-
 def _part(entry: MetricEntry | TermEntry, name: str, reading: Reading) -> Part:
     low, high = entry.range if entry.range is not None else (None, None)
     # A counter below zero was never one, and one near 2^63 is a driver's "not available".
@@ -261,8 +266,8 @@ def _part(entry: MetricEntry | TermEntry, name: str, reading: Reading) -> Part:
     return Part(
         name,
         reading,
-        _filters(entry.only),
-        _filters(entry.excluded),
+        filters(entry.only),
+        filters(entry.excluded),
         Aggregate(entry.aggregate),
         lowest if low is None else low,
         highest if high is None else high,

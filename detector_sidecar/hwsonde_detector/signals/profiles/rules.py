@@ -69,9 +69,7 @@ class Part:
 
     def takes(self, labels: dict[str, str]) -> bool:
         """Whether the filters let a series with these labels pass."""
-        return all(pattern.fullmatch(labels.get(label, "")) for label, pattern in self.only) and not any(
-            pattern.fullmatch(labels.get(label, "")) for label, pattern in self.excluded
-        )
+        return passes(labels, self.only, self.excluded)
 
 
 # A label in a title: its value stands there.
@@ -166,6 +164,66 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
+class SettingRule:
+    """How the series of one metric become settings.
+
+    Attributes
+    ----------
+    name
+        Exact name of the series.
+    only, excluded
+        As in `Part`.
+    setting
+        Name of the settings: that of the metric without the profile's prefix and ``_info``. Values of the labels ``by`` and
+        the name of the label that holds the value follow it.
+    named_by
+        Label whose value is the whole name instead; None where there is none.
+    device
+        Label that names the part; None: the host.
+    labels
+        Labels whose values are the settings; none: the sample is.
+    by
+        Labels that make settings of their own.
+    """
+
+    name: str
+    setting: str
+    only: tuple[tuple[str, re.Pattern[str]], ...] = ()
+    excluded: tuple[tuple[str, re.Pattern[str]], ...] = ()
+    named_by: str | None = None
+    device: str | None = None
+    labels: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRule:
+    """What of an info series tells which hosts are alike: the values of ``labels``, without what matches ``trimmed`` at their ends.
+
+    ``word`` is how `hwsonde_detector.settings.PeerSettings.by` names it. With ``shared`` only values count that enough hosts have.
+    """
+
+    name: str
+    word: str
+    labels: tuple[str, ...]
+    only: tuple[tuple[str, re.Pattern[str]], ...] = ()
+    excluded: tuple[tuple[str, re.Pattern[str]], ...] = ()
+    trimmed: re.Pattern[str] | None = None
+    shared: bool = False
+
+
+def passes(
+    labels: Mapping[str, str],
+    only: tuple[tuple[str, re.Pattern[str]], ...],
+    excluded: tuple[tuple[str, re.Pattern[str]], ...],
+) -> bool:
+    """Whether a series with these labels passes: each of ``only`` matches the whole value (a missing label is empty), none of ``excluded``."""
+    return all(pattern.fullmatch(labels.get(label, "")) for label, pattern in only) and not any(
+        pattern.fullmatch(labels.get(label, "")) for label, pattern in excluded
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """How the series of one kind of exporter become channels.
 
@@ -181,6 +239,8 @@ class Profile:
         What tells where devices sit.
     health
         Metrics that make no channel, and tell of data faults.
+    settings, groups
+        What is read at a slow pace: settings, and which hosts are alike.
     """
 
     name: str
@@ -188,6 +248,8 @@ class Profile:
     restart: str | None = None
     places: tuple[Place, ...] = ()
     health: Health = field(default_factory=Health)
+    settings: tuple[SettingRule, ...] = ()
+    groups: tuple[GroupRule, ...] = ()
 
     def metric_names(self) -> tuple[str, ...]:
         """Exact names of all series that the profile needs, ascending, for the selection on the server's side."""
@@ -200,6 +262,11 @@ class Profile:
             names.add(self.restart)
         names |= {metric for _, metric in self.health.names} | {part.metric for part in self.health.parts}
         return tuple(sorted(names))
+
+    def slow_names(self) -> tuple[str, ...]:
+        """Exact names of the series that are only read at a slow pace, ascending."""
+        wanted = {rule.name for rule in self.settings} | {rule.name for rule in self.groups}
+        return tuple(sorted(wanted - set(self.metric_names())))
 
     def limited_to(self, subsystems: Collection[Subsystem]) -> Profile:
         """The same profile with the rules of some subsystems only, and the marks; all of them if none is named."""

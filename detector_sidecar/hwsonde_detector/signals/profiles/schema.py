@@ -171,13 +171,48 @@ class HealthEntry(_Model):
     parts: tuple[PartEntry, ...] = ()
 
 
+class _Filtered(_Model):
+    only: Patterns = {}
+    excluded: Patterns = Field(default={}, alias="except")
+
+
+class SettingEntry(_Filtered):
+    """Settings: ``named_by`` a label or by the metric itself, for a ``device``; their values are those of ``labels``, else the samples."""
+
+    name: MetricName
+    named_by: LabelName | None = None
+    device: LabelName | None = None
+    labels: tuple[LabelName, ...] = ()
+    by: tuple[LabelName, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_value(self) -> SettingEntry:
+        if self.named_by is not None and len(self.labels) > 1:
+            raise ValueError("named_by gives one name, so labels must be one")
+        named = [*self.labels, *self.by, *(one for one in (self.named_by, self.device) if one is not None)]
+        if len(set(named)) != len(named):
+            raise ValueError("a label has two meanings")
+        return self
+
+
+class GroupEntry(_Filtered):
+    """Which hosts are alike: those with equal values of ``labels``, told as ``word`` in ``peers.by``."""
+
+    name: MetricName
+    word: LabelName
+    labels: tuple[LabelName, ...] = Field(min_length=1)
+    trimmed: Annotated[str, AfterValidator(_pattern)] | None = None
+    shared: bool = False
+
+
 class ProfileFile(_Model):
     """A whole file.
 
     ``prefix`` is left out of channel names; ``restart`` names a series that changes only when the exporter restarts; ``clock`` one
     with a label ``collector`` that tells when that collector's values were read, in Unix seconds. ``marks`` and ``faults`` are names of channels
     (without labels): those that tell which workloads are here, and by subsystem those that no workload explains. ``places`` tell where devices sit,
-    ``health`` what tells of data faults.
+    ``health`` what tells of data faults; ``settings`` and ``groups`` are
+    read at a slow pace.
     """
 
     prefix: str = ""
@@ -189,6 +224,8 @@ class ProfileFile(_Model):
     metrics: tuple[MetricEntry, ...] = ()
     ratios: tuple[RatioEntry, ...] = ()
     places: tuple[PlaceEntry, ...] = ()
+    settings: tuple[SettingEntry, ...] = ()
+    groups: tuple[GroupEntry, ...] = ()
 
     @model_validator(mode="after")
     def _not_empty(self) -> ProfileFile:
