@@ -10,8 +10,8 @@ import numpy as np
 
 from hwsonde_detector.decision.ages import training_rows
 from hwsonde_detector.decision.episodes import Persistence
-from hwsonde_detector.decision.learning import Memory, Progress
 from hwsonde_detector.decision.heard import Heard
+from hwsonde_detector.decision.learning import Memory, Progress
 from hwsonde_detector.decision.model import EntityModel, fit_model
 from hwsonde_detector.decision.regime import Regimes
 from hwsonde_detector.decision.regimes import act, due, feel, remember, take_row, turn
@@ -37,7 +37,6 @@ from hwsonde_detector.types import (
     Phase,
     SampleBatch,
     Score,
-    Times,
 )
 
 # Rows kept beside the newest ones: enough for a window to go on, and to look back for the onset of a deviation.

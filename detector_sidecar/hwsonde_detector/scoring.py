@@ -24,8 +24,8 @@ _TOP_DEVICES = 10
 class Judged:
     """Judgement of the newest ``new`` rows.
 
-    ``times`` and ``values`` are of all rows, older ones too, in the model's order of channels, ``frame`` has all channels; ``window`` gives the judged
-    window that ends in a row.
+    ``times`` and ``values`` are of all rows, older ones too, in the model's order of channels, ``frame`` has all channels; ``window`` gives the
+    judged window that ends in a row.
     """
 
     model: EntityModel

@@ -42,8 +42,8 @@ class LearningSettings:
 class DetectorSettings:
     """Which detectors run and how they become one score.
 
-    ``fusion`` is ``mean`` (of the members' surprises) or ``agreement``: the ``agreement``-th largest of them. ``calibration`` says which scores of healthy
-    rows a member's tail is learned from: ``live`` (as they were judged before they were learned, cross-fitted ones until there are
+    ``fusion`` is ``mean`` (of the members' surprises) or ``agreement``: the ``agreement``-th largest of them. ``calibration`` says which scores of
+    healthy rows a member's tail is learned from: ``live`` (as they were judged before they were learned, cross-fitted ones until there are
     enough), ``folds`` (cross-fitted) or ``training`` (of the rows that the model learned). Of channels correlated above ``correlation`` one is
     looked at; ``keep_constant`` keeps those that never moved, whose first change is news. Deviations beyond ``knee`` grow
     with their logarithm in zscore and mahalanobis; ``residual`` lets mahalanobis see what lies outside of its subspace, too.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from hwsonde_detector.decision.ages import Ages, training_rows
-from hwsonde_detector.decision.calibration import calibrated
 from hwsonde_detector.decision.bank import Former, fault_score, judge_newest, keep, light, rest
+from hwsonde_detector.decision.calibration import calibrated
 from hwsonde_detector.decision.episodes import Persistence
 from hwsonde_detector.decision.learning import Memory, Progress, align
 from hwsonde_detector.decision.model import EntityModel, fit_model, judge

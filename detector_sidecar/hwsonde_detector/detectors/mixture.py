@@ -156,7 +156,7 @@ class Mixture:
         """Squared distance (n, clusters) to each cluster, plus what its size costs."""
         away = inside[:, None, :] - self.means_[None]
         squared = np.einsum("nck,ckl,ncl->nc", away, self.precisions_, away)
-        return np.maximum(squared, 0.0) + self.offsets_[:-1]
+        return np.asarray(np.maximum(squared, 0.0) + self.offsets_[:-1], np.float64)
 
     def _distance(self, z: Floats, inside: Floats, outside: Floats) -> Floats:
         nearest = self._squared(inside).min(axis=1)

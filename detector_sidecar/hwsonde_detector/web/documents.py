@@ -215,7 +215,6 @@ def episode(one: Episode) -> dict[str, Any]:
         "peak": number(one.peak),
         "top": [contribution(part) for part in one.top],
         "first_channels": [{"name": name, "at_ms": at_ms} for name, at_ms in one.first_channels],
-        "device": device(one.device),
         "uncertainty_ms": one.uncertainty_ms,
         "because": one.because,
         "settings": [setting(finding) for finding in one.settings],

@@ -44,7 +44,7 @@ def test_what_lies_outside_of_the_directions_counts() -> None:
 def test_the_column_that_moved_contributes_most() -> None:
     detector = Mixture().fit(phases())
     rows = np.tile(phases()[:1], (6, 1))
-    rows[np.arange(6), np.arange(6)] += 15
+    rows[np.arange(6), np.arange(6)] += 40
     assert (detector.contributions(rows).argmax(axis=1) == np.arange(6)).all()
 
 

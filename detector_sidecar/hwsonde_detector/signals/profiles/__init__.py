@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from hwsonde_detector.errors import ConfigError
+from hwsonde_detector.signals.profiles.roles import unknown_roles, with_roles
 from hwsonde_detector.signals.profiles.rules import (
     Aggregate,
     Clock,
@@ -26,7 +27,6 @@ from hwsonde_detector.signals.profiles.rules import (
     Reading,
     Rule,
 )
-from hwsonde_detector.signals.profiles.roles import unknown_roles, with_roles
 from hwsonde_detector.signals.profiles.schema import (
     HealthEntry,
     MetricEntry,
