@@ -192,7 +192,7 @@ def test_the_commands_score_and_show(recording: Path, capsys: pytest.CaptureFixt
     assert cli.main(["score", str(recording), "--preset", f"small={recording / 'small.yaml'}"]) == 0
     scored = json.loads((recording / "scores.json").read_text())
     methods = scored["report"]["methods"]
-    assert {"default", "small", "mean |z|", "threshold rules"} <= set(methods)
+    assert {"default", "small", "mean abs z", "threshold rules"} <= set(methods)
     small = methods["small"]
     assert small["kinds"]["cpu"]["found"] == 1
     assert small["kinds"]["cpu"]["right"] == 1
@@ -313,7 +313,7 @@ def test_the_tables_hold_what_the_document_says() -> None:
     text = markdown(found)
     assert "| m | 1 of 2 (0.50; 0.09 to 0.91) | 1 of 1 (1.00; 0.21 to 1.00) | 2.0 |" in text
     assert "600 (124 to 1753); 3 pages" in text
-    assert "| other | 0 | 0 | 0 |  | not here |" in text
+    assert "| other | 0 | 0 |  | 0 |  | not here |" in text
     widths = {line.count("|") for line in text.splitlines() if line.startswith("| ---")}
     for block in text.split("\n\n"):
         rows = [line.count("|") for line in block.splitlines() if line.startswith("|")]
