@@ -77,6 +77,8 @@ def parser() -> argparse.ArgumentParser:
         help="seconds between scrapes that the recording is thinned to (default: 1)",
     )
 
+    rate.add_argument("--no-shipped", action="store_true", help="leave out the defaults and the shipped presets")
+
     show = commands.add_parser("report", help="print the tables of the last score, and write report.md")
     show.add_argument("folder", type=Path)
     show.add_argument("--every", type=_seconds, default=1.0, help="of which interval (default: 1)")
@@ -181,8 +183,8 @@ def _score(given: argparse.Namespace) -> int:
     from benchmarks.faults.report import document, markdown  # noqa: PLC0415 - record needs none of their weight
     from benchmarks.faults.score import REVEAL, presets, score  # noqa: PLC0415
 
-    named: dict[str, Path | None] = {"default": None}
-    if REVEAL.is_file():
+    named: dict[str, Path | None] = {} if given.no_shipped else {"default": None}
+    if REVEAL.is_file() and not given.no_shipped:
         named["reveal"] = REVEAL
     for text in given.preset:
         name, equals, path = text.partition("=")

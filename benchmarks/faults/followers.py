@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -107,10 +107,10 @@ class Shipped:
 
 
 class _Rows:
-    """Rows of channels of every host, as the detector makes them."""
+    """Rows of channels of some hosts (None: all), as the detector makes them."""
 
-    def __init__(self, profiles: tuple[Profile, ...]) -> None:
-        self._profiles = profiles
+    def __init__(self, profiles: tuple[Profile, ...], nodes: Collection[str] | None) -> None:
+        self._profiles, self._nodes = profiles, nodes
         self._split: Split | None = None
         self._states: dict[Entity, ChannelState] = {}
 
@@ -120,6 +120,8 @@ class _Rows:
             self._split = plan_split(batch.series, ENTITY_LABELS)
         frames = []
         for entity, part in self._split.apply(batch).items():
+            if self._nodes is not None and node_of(entity) not in self._nodes:
+                continue
             state = self._states.get(entity) or ChannelState(entity)
             self._states[entity], news = advance(state, part, self._profiles)
             if len(news.frame.times):
@@ -136,10 +138,12 @@ class Rules:
         `rules.yaml`.
     every_ms
         Scrape interval.
+    nodes
+        Hosts that are looked at; None: all.
     """
 
-    def __init__(self, profile: Profile, every_ms: int = 1000) -> None:
-        self._rows = _Rows((profile,))
+    def __init__(self, profile: Profile, every_ms: int = 1000, nodes: Collection[str] | None = None) -> None:
+        self._rows = _Rows((profile,), nodes)
         self._gap_ms, self._silent_ms = _gap(every_ms), max(rules.SILENT_MS, 5 * every_ms // 2)
         self._runs: dict[str, Runs] = {}
         self._heard: dict[str, int] = {}
@@ -185,12 +189,18 @@ class MeanZ:
         Those of the shipped detector.
     learning
         Stretches that are learned from, one a session; each replaces what was learned before.
-    every_ms
-        Scrape interval.
+    every_ms, nodes
+        As above.
     """
 
-    def __init__(self, profiles: tuple[Profile, ...], learning: Sequence[Span], every_ms: int = 1000) -> None:
-        self._rows = _Rows(profiles)
+    def __init__(
+        self,
+        profiles: tuple[Profile, ...],
+        learning: Sequence[Span],
+        every_ms: int = 1000,
+        nodes: Collection[str] | None = None,
+    ) -> None:
+        self._rows = _Rows(profiles, nodes)
         self._learning = tuple(learning)
         self._gap_ms = _gap(every_ms)
         self._kept: dict[str, list[Frame]] = {}

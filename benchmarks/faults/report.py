@@ -113,7 +113,8 @@ def markdown(found: dict[str, Any]) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
+    every = (head, ["---"] * len(head), *([cell.replace("|", "\\|") for cell in row] for row in rows))
+    return [f"| {' | '.join(row)} |" for row in every]
 
 
 def _sessions(sessions: Iterable[dict[str, Any]]) -> list[str]:
@@ -163,6 +164,7 @@ def _injections(injections: dict[str, dict[str, Any]]) -> list[str]:
             kind,
             str(one["injected"]),
             str(one["effective"]),
+            str(one["aborted"] or ""),
             str(one["harmful"]),
             "" if one["median_harm"] is None else f"{one['median_harm']:.0%}",
             "; ".join(one["skipped"]),
@@ -172,7 +174,7 @@ def _injections(injections: dict[str, dict[str, Any]]) -> list[str]:
     return [
         "## Faults",
         "",
-        *_table(["kind", "injected", "effective", "harm of 10 % and more", "median harm", "skipped"], rows),
+        *_table(["kind", "injected", "effective", "cut off", "harm of 10 % and more", "median harm", "skipped"], rows),
     ]
 
 

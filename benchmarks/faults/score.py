@@ -155,12 +155,15 @@ def presets(named: Mapping[str, Path | None]) -> dict[str, Plan]:
 
 def methods(plans: Mapping[str, Plan], sessions: Iterable[Session], every_ms: int) -> dict[str, Follower]:
     """The presets, and the plain methods beside them."""
+    sessions = list(sessions)
+    # Simulated hosts are looked at where something was done to them.
+    nodes = {name for session in sessions for name in (session.node, *(one.node for one in session.injections))}
     learning = [
         (session.segments[0][0], session.learned_ms) for session in sessions if session.learned_ms and session.segments
     ]
     followers: dict[str, Follower] = {name: Shipped(plan) for name, plan in plans.items()}
-    followers["mean |z|"] = MeanZ(load_profiles(("hwsonde",)), learning, every_ms)
-    followers["threshold rules"] = Rules(load_profiles((str(RULES),))[0], every_ms)
+    followers["mean abs z"] = MeanZ(load_profiles(("hwsonde",)), learning, every_ms, nodes)
+    followers["threshold rules"] = Rules(load_profiles((str(RULES),))[0], every_ms, nodes)
     return followers
 
 

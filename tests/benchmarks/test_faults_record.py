@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import pytest
 
+from benchmarks.faults import cli
 from benchmarks.faults.errors import BenchError
 from benchmarks.faults.injectors.base import Effect, Injector, Room
 from benchmarks.faults.labels import Book, Session, decode
@@ -222,3 +223,67 @@ def test_a_trial_says_what_acts_and_ends_what_failed(tmp_path: Path) -> None:
     assert found["broken"] == "failed: it broke"
     assert clock.speed == 1.0
     assert trial(room, {"slow": Slow, "never": Never}, 5.0, clock, said.append) == 0
+
+
+def test_the_command_goes_on_as_it_was_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str, int]] = []
+    rooms: list[FakeRoom] = []
+    ends: list[float] = [1100.0, float("inf")]
+
+    class FakeBench(FakeRoom):
+        def __init__(self, folder: Path, *, node: str, load: str, seconds: float, peers: int) -> None:
+            super().__init__(load=load)
+            self.node, self.found = node, ["a killed run had left something"]
+            asked.append((node, load, peers))
+            rooms.append(self)
+
+        def about(self) -> dict[str, object]:
+            return {"cpus": 2}
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    def clock() -> FakeClock:
+        end = ends.pop(0)
+
+        def kill(now: float) -> None:
+            if now >= end:
+                raise Killed
+
+        Slow.clock = FakeClock(rooms[-1], kill)
+        return Slow.clock
+
+    monkeypatch.setattr(cli, "Bench", FakeBench)
+    monkeypatch.setattr(cli, "RealClock", clock)
+    monkeypatch.setattr(cli, "KINDS", {"slow": Slow, "idle": Idle})
+    first = ["--kinds", "slow,idle", "--repetitions", "2", "--load", "full", "--node", "n7", "--peers", "2"]
+    with pytest.raises(Killed):
+        cli.main(
+            [
+                "record",
+                str(tmp_path),
+                *first,
+                "--learn",
+                "60",
+                "--before",
+                "20",
+                "--after",
+                "5",
+                "--on",
+                "4",
+                "--off",
+                "6",
+            ]
+        )
+    assert not Book(tmp_path / "labels.json").sessions[0].over
+    assert cli.main(["record", str(tmp_path)]) == 0
+    session = Book(tmp_path / "labels.json").sessions[0]
+    assert session.over
+    assert asked == [("n7", "full", 2)] * 2
+    assert session.about["durations"]["on"] == 4
+    assert sorted(session.plan) == [("idle", 1), ("idle", 2), ("slow", 1), ("slow", 2)]
+    assert [(one.kind, one.repetition) for one in session.injections] == session.plan
+    assert {(one.end_ms or 0) - one.start_ms for one in session.injections if not one.aborted} == {4000}
