@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from hwsonde_detector.explain.series import between
 from hwsonde_detector.types import Entity, Episode, Score
 
 # Two windows further apart than this many steps have a gap between them.
@@ -106,7 +107,7 @@ def coverage_of(
         Those of the host.
     """
     start_ms, end_ms = span
-    inside = [score for score in scores if start_ms < score.end_ms <= end_ms and math.isfinite(score.fused)]
+    inside = [score for score in between(scores, start_ms + 1, end_ms) if math.isfinite(score.fused)]
     judged = [score for score in inside if score.calibrated]
     pace = interval_ms * step if interval_ms else 0
     worst = max(judged, key=lambda score: (score.fused, -score.end_ms), default=None)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from hwsonde_detector.explain.series import between
 from hwsonde_detector.types import Channel, Contribution, Device, Direction, Entity, Episode, Score
 
 _SCORE_CAP = 10.0
@@ -110,14 +111,10 @@ def tallies(episode: Episode, scores: Sequence[Score]) -> list[Tally]:
         Windows of its host, ascending. Where none of them belongs to it, what the episode carries itself is taken.
     """
     found: dict[str, Tally] = {}
-    windows = [
-        score
-        for score in scores
-        if score.end_ms >= episode.onset_ms
-        and (episode.end_ms is None or score.end_ms <= episode.end_ms)
-        and score.fused >= _QUIET
-        and score.top
-    ]
+    # Open ones last as long as there are windows.
+    until_ms = episode.end_ms if episode.end_ms is not None else scores[-1].end_ms if scores else episode.onset_ms
+    own = between(scores, episode.onset_ms, until_ms)
+    windows = [score for score in own if score.fused >= _QUIET and score.top]
     for place, score in enumerate(windows, 1):
         weight = min(score.fused, _SCORE_CAP) * min(1.0, _EARLY_WINDOWS / place)
         for part in score.top:

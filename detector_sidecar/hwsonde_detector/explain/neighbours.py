@@ -8,6 +8,7 @@ from enum import StrEnum
 from math import isfinite
 
 from hwsonde_detector.explain.rootcause import Cause
+from hwsonde_detector.explain.series import between
 from hwsonde_detector.explain.verdict import brief, called, listed, rounded_up
 from hwsonde_detector.types import Entity, Episode, Score
 
@@ -79,14 +80,8 @@ def neighbours(
     same = {onset.entity for onset in cause.onsets}
     hosts = []
     for entity in beside:
-        worst = max(
-            (
-                score.fused
-                for score in scores.get(entity, ())
-                if start_ms <= score.end_ms <= end_ms and score.calibrated and isfinite(score.fused)
-            ),
-            default=None,
-        )
+        own = between(scores.get(entity, ()), start_ms, end_ms)
+        worst = max((score.fused for score in own if score.calibrated and isfinite(score.fused)), default=None)
         if entity in same:
             behaviour = Behaviour.SAME
         elif any(_overlaps(one, entity, start_ms, end_ms) for one in episodes):

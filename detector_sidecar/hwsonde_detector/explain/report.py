@@ -17,7 +17,7 @@ from hwsonde_detector.explain.findings import Finding
 from hwsonde_detector.explain.neighbours import Neighbours, neighbours
 from hwsonde_detector.explain.nextsteps import RUNBOOK, STEPS
 from hwsonde_detector.explain.rootcause import Cause
-from hwsonde_detector.explain.series import Points, peaks
+from hwsonde_detector.explain.series import Points, between, peaks
 from hwsonde_detector.explain.titles import channel_label
 from hwsonde_detector.explain.verdict import (
     Moments,
@@ -326,11 +326,8 @@ def _shown(analysis: Analysis) -> list[Coverage]:
 
 
 def _timeline(analysis: Analysis, host: Coverage) -> dict[str, Any]:
-    inside = [
-        score
-        for score in analysis.run.scores.get(host.entity, ())
-        if host.start_ms < score.end_ms <= host.end_ms and isfinite(score.fused)
-    ]
+    windows = between(analysis.run.scores.get(host.entity, ()), host.start_ms + 1, host.end_ms)
+    inside = [score for score in windows if isfinite(score.fused)]
     kept = peaks([score.fused for score in inside], _TIMELINE_POINTS)
     calibrated = next((score.end_ms for score in inside if score.calibrated), None)
     return {

@@ -22,6 +22,8 @@ _PAGED_KEEPS = 0.8
 _LOUDEST = 3
 _MOST_FINDINGS = 12
 _MOST_BESIDE = 3
+# What has less than this part of the loudest channel's evidence is noise.
+_LEAST_PART = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,11 +326,13 @@ def _finding(part: _Part, tally: Tally) -> Finding:
 
 def _selected(ranked: Sequence[Finding], first: Entity) -> tuple[Finding, ...]:
     """Those of the first host, then the loudest few of each other one."""
-    own = [finding for finding in ranked if finding.entity == first][:_MOST_FINDINGS]
+    least = _LEAST_PART * max((finding.share for finding in ranked), default=0.0)
+    own = [finding for finding in ranked if finding.entity == first]
+    own = [finding for finding in own if finding.share >= least][:_MOST_FINDINGS] or own[:1]
     beside: list[Finding] = []
     counts: dict[Entity, int] = {}
     for finding in ranked:
         counts[finding.entity] = counts.get(finding.entity, 0) + 1
-        if finding.entity != first and counts[finding.entity] <= _MOST_BESIDE:
+        if finding.entity != first and counts[finding.entity] <= _MOST_BESIDE and finding.share >= least:
             beside.append(finding)
     return (*own, *beside[:_MOST_FINDINGS])

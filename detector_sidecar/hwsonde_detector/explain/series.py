@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from hwsonde_detector.types import Floats, Times
+from hwsonde_detector.types import Floats, Score, Times
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,16 @@ class Points:
     times: tuple[int, ...]
     values: tuple[float, ...]
     step_ms: int
+
+
+def between(scores: Sequence[Score], first_ms: int, last_ms: int) -> Sequence[Score]:
+    """Windows, given in order of time, that ended from ``first_ms`` to ``last_ms``, both included."""
+    start = bisect_left(scores, first_ms, key=_end)
+    return scores[start : bisect_right(scores, last_ms, lo=start, key=_end)]
+
+
+def _end(score: Score) -> int:
+    return score.end_ms
 
 
 def peaks(values: Sequence[float], most: int) -> list[int]:

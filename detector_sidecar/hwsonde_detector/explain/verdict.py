@@ -206,23 +206,31 @@ def _limits(hosts: Sequence[Coverage]) -> tuple[str, ...]:
     learning = [host for host in hosts if not host.judged and host.uncalibrated]
     thin = [host for host in hosts if host.judged and not host.enough]
     restless = [host for host in hosts if host.enough and host.restless]
-    for some, what in (
-        (unheard, "had no window that could be judged"),
-        (learning, "had not learned enough for its scores to count"),
-    ):
-        if some:
-            found.append(f"{len(some)} of {len(hosts)} hosts {what} ({listed(_names(some))}).")
+    if unheard:
+        found.append(f"{_subject(unheard, hosts)} had no window that could be judged ({listed(_names(unheard))}).")
+    if learning:
+        found.append(
+            f"{_subject(learning, hosts)} had not learned enough for scores to count ({listed(_names(learning))})."
+        )
     if thin:
         worst = min(thin, key=lambda host: (host.windows, host.channels))
         share = (
             f"{percent(worst.windows)} of windows and {percent(worst.channels)} of channels on {called(worst.entity)}"
         )
-        found.append(f"{len(thin)} of {len(hosts)} hosts were judged too little: {share}.")
+        found.append(f"{_subject(thin, hosts)} {_were(thin)} judged too little: {share}.")
     if restless:
         worst = max(restless, key=lambda host: host.loud / host.judged)
         share = f"{percent(worst.loud / worst.judged)} of windows on {called(worst.entity)}"
-        found.append(f"{len(restless)} of {len(hosts)} hosts were above 1 more often than chance explains: {share}.")
+        found.append(f"{_subject(restless, hosts)} {_were(restless)} above 1 more often than chance explains: {share}.")
     return tuple(found)
+
+
+def _subject(some: Sequence[Coverage], hosts: Sequence[Coverage]) -> str:
+    return "The host" if len(hosts) == 1 else f"{len(some)} of {len(hosts)} hosts"
+
+
+def _were(some: Sequence[Coverage]) -> str:
+    return "was" if len(some) == 1 else "were"
 
 
 def _names(hosts: Sequence[Coverage]) -> list[str]:

@@ -6,7 +6,7 @@ Only numbers and texts leave this module; the template writes the elements, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -128,7 +128,7 @@ class _Plot:
         return Box(_px(self.left), _px(top), _px(self.right - self.left), _px(max(bottom - top, 1.0)), "band")
 
 
-def score_chart(timeline: dict[str, Any], start_ms: int, end_ms: int) -> Chart:
+def score_chart(timeline: Mapping[str, Any], start_ms: int, end_ms: int) -> Chart:
     """Scores of a host over the whole range, on a logarithmic axis: 1 is the threshold.
 
     Parameters
@@ -140,13 +140,12 @@ def score_chart(timeline: dict[str, Any], start_ms: int, end_ms: int) -> Chart:
     """
     scores = timeline["scores"]
     most = max([3.0, *scores])
-    plot = _Plot(720, 96, 36, start_ms, end_ms, 0.0, _height(most))
-    boxes = [plot.box(start, end, "gap") for start, end in timeline["gaps"]]
-    # Windows before the model had learned enough are lines over a stretch that says so.
-    calibrated = timeline["calibrated_from_ms"]
-    if timeline["times"] and calibrated != timeline["times"][0]:
-        last = timeline["times"][-1] if calibrated is None else calibrated
-        boxes.append(plot.box(timeline["times"][0], last, "learning"))
+    plot = _Plot(1040, 110, 36, start_ms, end_ms, 0.0, _height(most))
+    learning = _learning(timeline)
+    gaps = [part for gap in timeline["gaps"] for part in _without(tuple(gap), learning)]
+    boxes = [plot.box(first, last, "gap") for first, last in gaps]
+    if learning is not None:
+        boxes.append(plot.box(*learning, "learning"))
     boxes += [
         plot.box(one["start_ms"], end_ms if one["end_ms"] is None else one["end_ms"], "episode")
         for one in timeline["episodes"]
@@ -159,7 +158,23 @@ def score_chart(timeline: dict[str, Any], start_ms: int, end_ms: int) -> Chart:
     return _chart(plot, paths, dots, boxes, (), ticks, words)
 
 
-def channel_chart(finding: dict[str, Any]) -> Chart | None:
+def _learning(timeline: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The time in which windows were scored by a model that had not learned enough."""
+    times, calibrated = timeline["times"], timeline["calibrated_from_ms"]
+    if not times or calibrated == times[0]:
+        return None
+    return times[0], times[-1] if calibrated is None else calibrated
+
+
+def _without(gap: tuple[int, int], taken: tuple[int, int] | None) -> list[tuple[int, int]]:
+    """What is left of a stretch without another one."""
+    if taken is None:
+        return [gap]
+    parts = [(gap[0], min(gap[1], taken[0])), (max(gap[0], taken[1]), gap[1])]
+    return [(first, last) for first, last in parts if first < last]
+
+
+def channel_chart(finding: Mapping[str, Any]) -> Chart | None:
     """A channel over time with the band that was expected; None where nothing is known of it.
 
     Parameters

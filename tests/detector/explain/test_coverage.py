@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from hwsonde_detector.explain.coverage import coverage_of, gaps, shares
-from tests.detector.explain.planted import SECOND, T0, host, quiet, score
+from hwsonde_detector.types import Subsystem
+from tests.detector.explain.planted import SECOND, T0, channel, fault, host, quiet, score
 
 N1 = host("n1")
 SPAN = (T0, T0 + 100 * SECOND)
@@ -86,3 +88,12 @@ def test_every_host_counts_alike():
     whole, none = of(quiet(N1, 100)), of([], interval_ms=None)
     assert shares([whole, none]) == (1.0, 0.5)
     assert shares([]) == (0.0, 0.0)
+
+
+def test_windows_of_an_episode_are_loud_with_a_reason():
+    episode, sick = fault(N1, T0 + 20_000, 30, {channel("psi", Subsystem.MEMORY): 1.0})
+    scores = [*quiet(N1, 19), *sick, *quiet(N1, 51, start_ms=T0 + 49_000)]
+    assert coverage_of(N1, SPAN, scores, SECOND, 1, {}).loud == 30
+    assert coverage_of(N1, SPAN, scores, SECOND, 1, {}, [episode]).loud == 0
+    lasting = replace(episode, end_ms=None)
+    assert coverage_of(N1, SPAN, [*scores[:-1], score(N1, SPAN[1], 2.0)], SECOND, 1, {}, [lasting]).loud == 0

@@ -49,6 +49,12 @@ def test_a_planted_channel_device_and_subsystem_come_first():
     assert cause.ends_ms(0) == T0 + 59 * SECOND
 
 
+def test_noise_beside_a_fault_is_left_out():
+    planted = fault(N1, T0, 20, {IO_TIME: 0.97, PSI: 0.02, SWITCHES: 0.01})
+    (cause,) = root_causes(*of(planted), {N1: SECOND})
+    assert [finding.channel for finding in cause.findings] == [IO_TIME, PSI]
+
+
 def test_symptoms_are_told_from_causes_and_never_come_first():
     symptom = channel("storage_written", Subsystem.STORAGE, weight=0.3)
     planted = fault(N1, T0, 20, {symptom: 0.5, IO_TIME: 0.3, CPU_PRESSURE: 0.2})

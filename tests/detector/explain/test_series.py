@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from hwsonde_detector.explain.series import Envelope, peaks
+from hwsonde_detector.explain.series import Envelope, between, peaks
+from tests.detector.explain.planted import host, score
 
 
 @given(st.lists(st.floats(0, 100), max_size=400), st.integers(1, 50))
@@ -18,6 +19,12 @@ def test_the_largest_is_kept_in_order(values, most):
     assert len(kept) == min(most, len(values))
     if values:
         assert max(values[place] for place in kept) == max(values)
+
+
+@given(st.lists(st.integers(0, 50), unique=True).map(sorted), st.integers(-5, 55), st.integers(-5, 55))
+def test_windows_between_two_times(ends, first, last):
+    scores = [score(host("n1"), end, 1.0) for end in ends]
+    assert list(between(scores, first, last)) == [one for one in scores if first <= one.end_ms <= last]
 
 
 def naive(times, values, start, end, stretches):

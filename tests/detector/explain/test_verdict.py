@@ -68,7 +68,7 @@ def test_clean_tells_of_single_windows_above_one():
     ("scores", "interval_ms", "says"),
     [
         ([], None, "had no window that could be judged (lab/n1)"),
-        ([score(N1, T0 + 1000 * n, 0.4, calibrated=False) for n in range(1, 101)], SECOND, "had not learned enough"),
+        ([score(N1, T0 + 1000 * n, 0.4, calibrated=False) for n in range(1, 101)], SECOND, "had not learned enough for scores to count"),
         (quiet(N1, 80), SECOND, "judged too little: 80 % of windows and 100 % of channels on lab/n1"),
         ([score(N1, one.end_ms, 0.4, coverage=0.5) for one in quiet(N1, 100)], SECOND, "50 % of channels on lab/n1"),
         ([score(N1, one.end_ms, 1.5) for one in quiet(N1, 100)], SECOND, "above 1 more often than chance explains: 100 % of windows"),
@@ -81,6 +81,12 @@ def test_clean_is_refused_without_coverage(scores, interval_ms, says):
     assert says in found.sentence
     assert "The others: 1 host, 100 % of channels" in found.sentence
     assert found.limits
+
+
+def test_one_host_is_not_counted():
+    assert verdict((), [judged("n1", quiet(N1, 80))], MOMENTS).sentence == (
+        "Not known: the host was judged too little: 80 % of windows and 100 % of channels on lab/n1."
+    )
 
 
 def test_nobody_was_heard():

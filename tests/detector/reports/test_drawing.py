@@ -77,6 +77,20 @@ def test_any_scores_stay_in_their_picture(scores, step):
     assert "1" in [tick.text for tick in chart.y_ticks]
 
 
+def test_what_was_learned_meanwhile_is_no_gap():
+    timeline = {
+        "times": [2000, 5000, 9000], "scores": [0.5, 0.5, 0.5], "calibrated_from_ms": 5000,
+        "gaps": [[0, 5000], [9000, 10_000]], "episodes": [],
+    }  # fmt: skip
+    chart = score_chart(timeline, 0, 10_000)
+    width = chart.right - chart.left
+    spans = [
+        (box.kind, round((float(box.x) - chart.left) / width, 2), round(float(box.width) / width, 2))
+        for box in chart.boxes
+    ]
+    assert spans == [("gap", 0.0, 0.2), ("gap", 0.9, 0.1), ("learning", 0.2, 0.3)]
+
+
 def test_a_line_breaks_where_rows_are_missing():
     times = [0, 1000, 2000, 9000, 10_000, 30_000]
     chart = channel_chart(finding(times, [1.0] * 6, 0.0, 2.0))

@@ -307,3 +307,42 @@ def test_progress_is_a_line_now_and_then(monkeypatch):
 def test_all_hosts_are_read_in_order(folder, tmp_path):
     found = report(folder, tmp_path, "sick", "--to", at(LEARN_S + 20))
     assert [host["host"] for host in found["coverage"]["by_host"]] == [f"lab/{node}" for node in HOSTS]
+
+
+def test_a_fault_that_spreads_names_its_first_host(tmp_path):
+    configured(tmp_path)
+    first, then = disk_of("n2", BEGIN), disk_of("n1", BEGIN + 15)
+    made = series(lambda node, name, second, value: then(node, name, second, first(node, name, second, value)))
+    record(tmp_path / "spread", made)
+    found = report(tmp_path, tmp_path / "out", "spread")
+    (cause,) = found["causes"]
+    assert [host["host"] for host in cause["hosts"]] == ["lab/n2", "lab/n1"]
+    assert cause["order"] == "lab/n2 was first; lab/n1 15 s later (plus or minus 1 s)."
+    assert found["verdict"]["sentence"].startswith("lab/n2, then lab/n1: storage nvme1n1: ")
+
+
+def test_what_the_detector_keeps_is_known_and_left_as_it_is(tmp_path):
+    from hwsonde_detector.config import load_config
+    from hwsonde_detector.explain.report import Before
+    from hwsonde_detector.hoststate import episode_document
+    from hwsonde_detector.reports.program import Asked, World, _before
+    from hwsonde_detector.state import save_state
+    from hwsonde_detector.types import Subsystem
+    from tests.detector.explain.planted import T0, channel, fault, host
+
+    episode, _ = fault(host("n1"), T0, 30, {channel("psi", Subsystem.MEMORY): 1.0})
+    path = configured(tmp_path)
+    path.write_text(path.read_text().replace("dir: null", "dir: kept"))
+    config, err = load_config(path, {}), io.StringIO()
+    world = World(lambda: 0, lambda: 0.0, err=err)
+    assert _before(config, Asked(tmp_path), world) == Before()
+    save_state(tmp_path / "kept", {"service": {"past": [episode_document(episode)]}}, {})
+    assert _before(config, Asked(tmp_path), world) == Before((episode,), "kept by the detector")
+    assert _before(config, Asked(tmp_path, archive=tmp_path / "a"), world) == Before()
+    save_state(tmp_path / "kept", {"service": {}}, {})
+    assert err.getvalue() == ""
+    assert _before(config, Asked(tmp_path), world) == Before()
+    (tmp_path / "kept" / "state.npz").write_bytes(b"damaged")
+    assert _before(config, Asked(tmp_path), world) == Before()
+    assert err.getvalue().count("hwsonde-detector: earlier episodes are not known: ") == err.getvalue().count("\n") == 2
+    assert (tmp_path / "kept" / "state.npz").read_bytes() == b"damaged"
