@@ -107,7 +107,9 @@ def _totals(tally: Tally) -> dict[str, Any]:
         "skipped_windows": dict(sorted(skipped.items())),
         "judged_ratio": _ratio(windows, windows + skipped.total()),
         "coverage_ratio": _ratio(sum(host.coverage for host in hosts), windows),
-        "time_ratio": _ratio(min(sum(host.judged_ms for host in hosts), length * len(tally.hosts)), length * len(tally.hosts)),
+        "time_ratio": _ratio(
+            min(sum(host.judged_ms for host in hosts), length * len(tally.hosts)), length * len(tally.hosts)
+        ),
         "hosts_heard": len(tally.hosts),
         "hosts_calibrated": sum(host.calibrated > 0 for host in hosts),
     }
@@ -272,7 +274,9 @@ def _hosts(count: int) -> str:
 def _told_seconds(spread: Mapping[str, Any] | None) -> str:
     if spread is None:
         return ""
-    return f", median {spread['median']:.3g} s to detect (half of them {spread['lower']:.3g} to {spread['upper']:.3g} s)"
+    return (
+        f", median {spread['median']:.3g} s to detect (half of them {spread['lower']:.3g} to {spread['upper']:.3g} s)"
+    )
 
 
 def warnings(document: Mapping[str, Any]) -> list[str]:

@@ -191,9 +191,7 @@ def _reads(source: Source, since_ms: int, end_ms: int, how: How) -> Iterator[tup
             since_ms = end_ms
 
 
-def _recorded(
-    archive: ArchiveSource, since_ms: int, end_ms: int, after: Position
-) -> Iterator[tuple[SampleBatch, int]]:
+def _recorded(archive: ArchiveSource, since_ms: int, end_ms: int, after: Position) -> Iterator[tuple[SampleBatch, int]]:
     """Recorded ticks as they were; of the first one after the end only what belongs to the range."""
     given = 0
     for record in archive.records():

@@ -47,18 +47,22 @@ def parse_when(flag: str, text: str, now_ms: int) -> int:
         It is none of them.
     """
     try:
-        if text == "now":
-            return now_ms
-        if text.startswith("-"):
-            back = parse_duration(text[1:])
-            if back > now_ms:
-                raise ValueError("before 1970")
-            return now_ms - back
-        return parse_instant(text)
+        return _moment(text, now_ms)
     except (ValueError, OverflowError):
         raise ConfigError(
             f"{flag}: {text!r} is no time; allowed: {ALLOWED}, now, or a duration back from now such as -6h"
         ) from None
+
+
+def _moment(text: str, now_ms: int) -> int:
+    if text == "now":
+        return now_ms
+    if not text.startswith("-"):
+        return parse_instant(text)
+    back = parse_duration(text[1:])
+    if back > now_ms:
+        raise ValueError("before 1970")
+    return now_ms - back
 
 
 def parse_range(first: str, last: str, now_ms: int) -> tuple[int, int]:

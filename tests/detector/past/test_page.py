@@ -44,7 +44,9 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
-        self.loads += [f"{tag} {name}" for name, _ in attrs if name in {"src", "href", "srcset", "action"} or name.startswith("on")]
+        self.loads += [
+            f"{tag} {name}" for name, _ in attrs if name in {"src", "href", "srcset", "action"} or name.startswith("on")
+        ]
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -67,7 +69,7 @@ def tally_of(names=("n1",), labels=(), sentence: str = "a sentence", pages: int 
     for name in names:
         entity = Entity((("node", name),))
         scores = tuple(
-            Score(entity, 1000 * second, second / 100, {}, {}, (), True, 1.0, 0.9, 0.0)  # noqa: FBT003
+            Score(entity, 1000 * second, second / 100, {}, {}, (), True, 1.0, 0.9, 0.0)
             for second in range(1, 481)
             if not 100 < second <= 200
         )
@@ -138,7 +140,9 @@ def test_several_presets_and_none_of_the_labels():
     assert [one["pages"]["count"] for one in document["presets"]] == [0, 2]
     lines = summary(document)
     assert lines[0] == "1970-01-01T00:00:00Z to 1970-01-01T00:08:00Z, read from a.archive"
-    assert lines[1].startswith("a: 1 host, 380 windows judged (99.5 % of those that were due, 90 % of their channels, 79.2 % of the time)")
+    assert lines[1].startswith(
+        "a: 1 host, 380 windows judged (99.5 % of those that were due, 90 % of their channels, 79.2 % of the time)"
+    )
     assert lines[2].startswith("  pages: 0 in 0.0044 node-days, 0 per 100 node-days (95 %: 0 to ")
     assert len(lines) == 5
     assert warnings(document) == []
@@ -165,7 +169,15 @@ def test_the_line_breaks_where_nothing_was_judged():
 
 @pytest.mark.parametrize(
     ("ratio", "text"),
-    [(None, "-"), (1.0, "100 %"), (0.99999, "99.9 %"), (0.5, "50 %"), (0.1234, "12.3 %"), (0.00001, "0.1 %"), (0.0, "0 %")],
+    [
+        (None, "-"),
+        (1.0, "100 %"),
+        (0.99999, "99.9 %"),
+        (0.5, "50 %"),
+        (0.1234, "12.3 %"),
+        (0.00001, "0.1 %"),
+        (0.0, "0 %"),
+    ],
 )
 def test_percent_never_rounds_to_all_or_nothing(ratio, text):
     assert percent(ratio) == text
