@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from hwsonde_detector.past.document import About, backtest_document, percent, summary, warnings
+from hwsonde_detector.past.document import About, backtest_document, figure, percent, summary, told_spread, warnings
 from hwsonde_detector.past.labels import Label
 from hwsonde_detector.past.page import MOST_CHARTS, backtest_page, line
 from hwsonde_detector.past.tally import Tally
@@ -135,7 +135,7 @@ def test_hostile_names_stay_text():
 def test_several_presets_and_none_of_the_labels():
     document = backtest_document(About("a.archive", 0, 15_000, None), {"a": tally_of(pages=0), "b": tally_of(pages=2)})
     page = words(Page(backtest_page(document)))
-    assert ", one value every 15.0 s" in page
+    assert ", one value every 15 s" in page
     assert "faults" not in page.split("A page is")[0]
     assert [one["pages"]["count"] for one in document["presets"]] == [0, 2]
     lines = summary(document)
@@ -181,6 +181,31 @@ def test_the_line_breaks_where_nothing_was_judged():
 )
 def test_percent_never_rounds_to_all_or_nothing(ratio, text):
     assert percent(ratio) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (0.01234, "0.0123"),
+        (3.0, "3"),
+        (66.66, "66.7"),
+        (99.96, "100"),
+        (7714.3, "7,714"),
+        (1e6, "1,000,000"),
+    ],
+)
+def test_figures_have_three_digits_and_no_exponent(value, text):
+    assert figure(value) == text
+
+
+def test_a_spread_of_one_value_is_that_value():
+    def spread(least, lower, median, upper, most):
+        return {"least": least, "lower": lower, "median": median, "upper": upper, "most": most}
+
+    assert told_spread(None) == "-"
+    assert told_spread(spread(3.0, 3.0, 3.0, 3.0, 3.0)) == "3 s"
+    assert told_spread(spread(1.0, 2.0, 3.0, 120.5, 400.0)) == "3 s (half of them 2 to 120 s)"
 
 
 def test_the_document_does_not_depend_on_when_it_was_made():
