@@ -113,7 +113,5 @@ def run_through(
 
 def digest(plans: Mapping[str, Plan], more: object) -> str:
     """Digest of all that shapes a run's results: program, presets, labels, source."""
-    shaping = [
-        (name, sorted(fingerprints(plan).items()), repr(plan.settings)) for name, plan in plans.items()
-    ]
+    shaping = [(name, sorted(fingerprints(plan).items()), repr(plan.settings)) for name, plan in plans.items()]
     return hashlib.sha256(repr((__version__, shaping, more)).encode()).hexdigest()

@@ -28,20 +28,38 @@ def add_backtest(parser: argparse.ArgumentParser, load: Callable[[argparse.Names
         metavar="TIME",
         help="begin: RFC 3339, Unix seconds, or back from now such as -6h (an archive's default: all of it)",
     )
-    parser.add_argument("--to", dest="last", metavar="TIME", default="now", help="end (default: now; of an archive its end)")
-    parser.add_argument("--archive", metavar="FILE", type=Path, help="a recorded archive to read instead of a Prometheus")
-    parser.add_argument("--labels", metavar="FILE", type=Path, help="what really failed: CSV or JSON with entity, start, end")
     parser.add_argument(
-        "--preset", dest="presets", metavar="NAME", nargs="+", help="presets to compare: configured, shipped ones, or files"
+        "--to", dest="last", metavar="TIME", default="now", help="end (default: now; of an archive its end)"
     )
     parser.add_argument(
-        "--learn", metavar="DURATION", help="how much before --from is learned from (default: source.history; of an archive all)"
+        "--archive", metavar="FILE", type=Path, help="a recorded archive to read instead of a Prometheus"
     )
     parser.add_argument(
-        "--step", metavar="DURATION", help="read one value for each such step, for ranges too long to read every sample of"
+        "--labels", metavar="FILE", type=Path, help="what really failed: CSV or JSON with entity, start, end"
     )
     parser.add_argument(
-        "--out", metavar="DIR", type=Path, default=Path("hwsonde-backtest"), help="folder for the results (default: hwsonde-backtest)"
+        "--preset",
+        dest="presets",
+        metavar="NAME",
+        nargs="+",
+        help="presets to compare: configured, shipped ones, or files",
+    )
+    parser.add_argument(
+        "--learn",
+        metavar="DURATION",
+        help="how much before --from is learned from (default: source.history; of an archive all)",
+    )
+    parser.add_argument(
+        "--step",
+        metavar="DURATION",
+        help="read one value for each such step, for ranges too long to read every sample of",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path("hwsonde-backtest"),
+        help="folder for the results (default: hwsonde-backtest)",
     )
     parser.add_argument("--anew", action="store_true", help="do not go on with an interrupted run in that folder")
     parser.set_defaults(command=lambda options: _run(options, load))

@@ -107,7 +107,9 @@ def _totals(tally: Tally) -> dict[str, Any]:
         "skipped_windows": dict(sorted(skipped.items())),
         "judged_ratio": _ratio(windows, windows + skipped.total()),
         "coverage_ratio": _ratio(sum(host.coverage for host in hosts), windows),
-        "time_ratio": _ratio(min(sum(host.judged_ms for host in hosts), length * len(tally.hosts)), length * len(tally.hosts)),
+        "time_ratio": _ratio(
+            min(sum(host.judged_ms for host in hosts), length * len(tally.hosts)), length * len(tally.hosts)
+        ),
         "hosts_heard": len(tally.hosts),
         "hosts_calibrated": sum(host.calibrated > 0 for host in hosts),
     }
@@ -241,8 +243,8 @@ def told_rate(rate: Mapping[str, Any]) -> str:
     if rate["per_100_node_days"] is None:
         return f"{rate['count']} in no calibrated time: no rate can be told"
     return (
-        f"{rate['count']} in {rate['node_days']:.3g} node-days, {rate['per_100_node_days']:.3g} per 100 node-days "
-        f"(95 %: {rate['low']:.3g} to {rate['high']:.3g})"
+        f"{rate['count']:,} in {figure(rate['node_days'])} node-days, {figure(rate['per_100_node_days'])} per 100 node-days "
+        f"(95 %: {figure(rate['low'])} to {figure(rate['high'])})"
     )
 
 
@@ -251,6 +253,20 @@ def told_share(one: Mapping[str, Any]) -> str:
     if one["ratio"] is None:
         return "none to count"
     return f"{one['count']} of {one['total']}, {percent(one['ratio'])} (95 %: {percent(one['low'])} to {percent(one['high'])})"
+
+
+def told_spread(spread: Mapping[str, Any] | None) -> str:
+    """Median and quartiles of seconds."""
+    if spread is None:
+        return "-"
+    if spread["least"] == spread["most"]:
+        return f"{figure(spread['median'])} s"
+    return f"{figure(spread['median'])} s (half of them {figure(spread['lower'])} to {figure(spread['upper'])} s)"
+
+
+def figure(value: float) -> str:
+    """A number with three digits, or with all before the point where there are more."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def percent(ratio: float | None) -> str:
@@ -272,7 +288,7 @@ def _hosts(count: int) -> str:
 def _told_seconds(spread: Mapping[str, Any] | None) -> str:
     if spread is None:
         return ""
-    return f", median {spread['median']:.3g} s to detect (half of them {spread['lower']:.3g} to {spread['upper']:.3g} s)"
+    return f", detected after {told_spread(spread)}"
 
 
 def warnings(document: Mapping[str, Any]) -> list[str]:

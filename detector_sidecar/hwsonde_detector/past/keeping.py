@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
 from typing import Any
@@ -61,10 +61,10 @@ def thaw(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], given:
     ValueError, KeyError, IndexError, TypeError, AttributeError, ImportError
         The document is not of `freeze`, or of another version of the program.
     """
-    made: list[Any] = []
+    thawer = _Thawer(arrays, given)
     for node in document["nodes"]:
-        made.append(_make(node, made, arrays, given))
-    return _value(document["root"], made)
+        thawer.add(node)
+    return thawer.value(document["root"])
 
 
 class _Freezer:
@@ -132,50 +132,58 @@ def _name(kind: type[Any]) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def _value(part: Any, made: Sequence[Any]) -> Any:  # noqa: ANN401 - JSON in, anything out
-    return made[part[0]] if isinstance(part, list) else part
+class _Thawer:
+    """Makes the objects of nodes, one after the other."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], given: Sequence[object]) -> None:
+        self._arrays = arrays
+        self._given = given
+        self._made: list[Any] = []
+        self._makers: Mapping[str, Callable[..., Any]] = {
+            "array": lambda name: self._arrays[name],
+            "scalar": lambda name: self._arrays[name][()],
+            "given": lambda number: self._given[number],
+            "deque": lambda longest, parts: deque(self._values(parts), longest),
+            "pattern": lambda text, flags: re.compile(self.value(text), flags),
+            "enum": lambda name, part: _class(name, Enum)(self.value(part)),
+            "named": lambda name, parts: tuple.__new__(_class(name, tuple), self._values(parts)),
+            "object": self._object,
+        }
+
+    def value(self, part: Any) -> Any:  # noqa: ANN401 - JSON in, anything out
+        """What `_Freezer.value` was given."""
+        return self._made[part[0]] if isinstance(part, list) else part
+
+    def add(self, node: Sequence[Any]) -> None:
+        """Make the next object."""
+        word, *rest = node
+        if word in _ITEMS:
+            self._made.append(_ITEMS[word](self._values(rest[0])))
+        elif word in _PAIRS:
+            pairs = {self.value(key): self.value(item) for key, item in rest[0]}
+            self._made.append(pairs if word == "dict" else _PAIRS[word](pairs))
+        else:
+            self._made.append(self._makers[word](*rest))
+
+    def _values(self, parts: Iterable[Any]) -> list[Any]:
+        return [self.value(part) for part in parts]
+
+    def _object(self, name: str, attributes: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        one = object.__new__(_class(name, object))
+        for attribute, part in attributes.items():
+            # Past frozen dataclasses, which refuse it to everybody else.
+            object.__setattr__(one, attribute, self.value(part))
+        return one
 
 
-def _make(node: Sequence[Any], made: Sequence[Any], arrays: Mapping[str, NDArray[Any]], given: Sequence[object]) -> Any:  # noqa: ANN401
-    word, *rest = node
-    if word in _ITEMS:
-        return _ITEMS[word](_value(part, made) for part in rest[0])
-    if word in _PAIRS:
-        pairs = {_value(key, made): _value(item, made) for key, item in rest[0]}
-        return pairs if word == "dict" else _PAIRS[word](pairs)
-    if word in {"array", "scalar"}:
-        return arrays[rest[0]] if word == "array" else arrays[rest[0]][()]
-    if word == "given":
-        return given[rest[0]]
-    if word == "deque":
-        return deque((_value(part, made) for part in rest[1]), rest[0])
-    if word == "pattern":
-        return re.compile(_value(rest[0], made), rest[1])
-    kind = _class(rest[0])
-    if word == "enum" and issubclass(kind, Enum):
-        return kind(_value(rest[1], made))
-    if word == "named" and issubclass(kind, tuple):
-        return tuple.__new__(kind, [_value(part, made) for part in rest[1]])
-    if word == "object":
-        return _object(kind, {name: _value(part, made) for name, part in rest[1].items()})
-    raise ValueError(f"a node of an unknown kind: {word!r}")
-
-
-def _class(name: str) -> type[Any]:
+def _class(name: str, base: type[Any]) -> type[Any]:
+    """A class of this package by its name; raises ValueError where there is none such under ``base``."""
     module, _, path = name.partition(":")
-    if not module.startswith(_PACKAGE):
-        raise ValueError(f"{name!r} is none of this program's classes")
-    found: Any = importlib.import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part)
-    if not isinstance(found, type) or found.__module__ != module:
+    found: Any = None
+    if module.startswith(_PACKAGE):
+        found = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    if not isinstance(found, type) or found.__module__ != module or not issubclass(found, base):
         raise ValueError(f"{name!r} is none of this program's classes")
     return found
-
-
-def _object(kind: type[Any], attributes: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    one = object.__new__(kind)
-    for name, value in attributes.items():
-        # Past frozen dataclasses, which refuse it to everybody else.
-        object.__setattr__(one, name, value)
-    return one

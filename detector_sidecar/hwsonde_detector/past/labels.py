@@ -178,7 +178,9 @@ def _text(value: object, what: str) -> str:
 def _host(value: object) -> str | Labels:
     if isinstance(value, dict):
         if not value or not all(isinstance(part, str) for part in value.values()):
-            raise ValueError(f"entity: {_shown(value)} is not usable; allowed: a name, or names of labels with their values")
+            raise ValueError(
+                f"entity: {_shown(value)} is not usable; allowed: a name, or names of labels with their values"
+            )
         return tuple(sorted(value.items()))
     return _text(value, "entity")
 
@@ -200,7 +202,7 @@ def _moment(row: Mapping[str, Any], name: str) -> int:
 def _subsystems(value: object) -> tuple[Subsystem, ...]:
     words = value.translate(_SEPARATORS).split() if isinstance(value, str) else value
     if not isinstance(words, list | tuple):
-        raise ValueError(f"subsystems: {_shown(value)} is no list")
+        raise ValueError(f"subsystems: {_shown(value)} is no list")  # noqa: TRY004 - one kind of error for whatever a field holds
     known: Callable[[object], bool] = {str(one) for one in Subsystem}.__contains__
     for word in words:
         if not isinstance(word, str) or not known(word):

@@ -8,7 +8,7 @@ from typing import Any
 
 import jinja2
 
-from hwsonde_detector.past.document import percent, told_coverage, told_rate, told_share, warnings
+from hwsonde_detector.past.document import figure, percent, told_coverage, told_rate, told_share, told_spread, warnings
 
 _HERE = Path(__file__).parent
 _PALETTE = _HERE.parent / "web" / "static" / "palette.css"
@@ -30,7 +30,9 @@ def backtest_page(document: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "rate": told_rate, "share": told_share, "coverage": told_coverage}
+    environment.filters |= {
+        "percent": percent, "rate": told_rate, "share": told_share, "coverage": told_coverage, "spread": told_spread, "figure": figure,
+    }  # fmt: skip
     presets = [_preset(preset, document) for preset in document["presets"]]
     return environment.get_template("backtest.html").render(
         document=document,

@@ -68,7 +68,9 @@ def _load(name: str, path: Path | None) -> Config:
         try:
             data = read_regular(path, MAX_BYTES + 1)
         except OSError as error:
-            raise ConfigError(f"--preset: {path}: it cannot be read: {error.strerror or error}; check the path") from None
+            raise ConfigError(
+                f"--preset: {path}: it cannot be read: {error.strerror or error}; check the path"
+            ) from None
         return parse_config(data, str(path), Origin(path))
     if name not in shipped_presets():
         known = ", ".join((CONFIGURED, *shipped_presets()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 import tempfile
@@ -37,8 +36,6 @@ INTERRUPTED = 130
 _LARGEST_LABELS = 1 << 26
 # Samples of one answer may not be finer than this.
 _FINEST_STEP_MS = 100
-
-log = logging.getLogger("hwsonde_detector.past")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ class World:
 
     @staticmethod
     def real() -> World:
-        """This machine's; SIGINT and SIGTERM ask to stop."""
+        """Give this machine's; SIGINT and SIGTERM ask to stop."""
         ended = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: ended.set())
@@ -144,9 +141,7 @@ def run_backtest(config: Config, asked: Asked, world: World) -> int:
     return 0
 
 
-def _begin(
-    config: Config, asked: Asked, world: World, unfinished: Unfinished
-) -> tuple[_Job, list[Run], Position]:
+def _begin(config: Config, asked: Asked, world: World, unfinished: Unfinished) -> tuple[_Job, list[Run], Position]:
     """Read everything that was named, and take up what was interrupted."""
     labels = _labels(asked.labels)
     configs = preset_configs(config, asked.presets or (CONFIGURED,))
@@ -163,13 +158,17 @@ def _begin(
     }  # fmt: skip
     kept = _interrupted(unfinished, said, asked)
     whole = archive_range(asked.archive) if asked.archive is not None else None
+
+    def job_over(span: tuple[int, int]) -> _Job:
+        return _Job(*span, _learning_ms(config, asked, whole, span[0]), step_ms, labels, plans, said)
+
     if kept is not None:
-        job = _job(config, asked, whole, (kept.start_ms, kept.end_ms), (step_ms, labels, plans, said))
+        job = job_over((kept.start_ms, kept.end_ms))
         runs = new_runs(plans, job.start_ms, job.end_ms, labels)
         if unfinished.restore(kept, runs):
             _say(world.err, f"hwsonde-detector: going on with the interrupted run, at {_at(kept.position, job)}")
             return job, runs, kept.position
-    job = _job(config, asked, whole, _range(asked, whole, world.now_ms()), (step_ms, labels, plans, said))
+    job = job_over(_range(asked, whole, world.now_ms()))
     return job, new_runs(plans, job.start_ms, job.end_ms, labels), Position()
 
 
@@ -185,20 +184,15 @@ def _range(asked: Asked, whole: tuple[int, int] | None, now_ms: int) -> tuple[in
     return start_ms, end_ms
 
 
-def _job(
-    config: Config,
-    asked: Asked,
-    whole: tuple[int, int] | None,
-    span: tuple[int, int],
-    rest: tuple[int | None, tuple[Label, ...], Mapping[str, Plan], Mapping[str, Any]],
-) -> _Job:
+def _learning_ms(config: Config, asked: Asked, whole: tuple[int, int] | None, start_ms: int) -> int:
+    """How much before the range is learned from."""
     if asked.learn is not None:
-        learning_ms = _span("--learn", asked.learn, 0)
+        wanted = _span("--learn", asked.learn, 0)
     elif whole is not None:
-        learning_ms = max(span[0] - whole[0], 0)
+        wanted = max(start_ms - whole[0], 0)
     else:
-        learning_ms = config.source.history
-    return _Job(*span, min(learning_ms, span[0]), *rest)
+        wanted = config.source.history
+    return min(wanted, start_ms)
 
 
 def _interrupted(unfinished: Unfinished, said: Mapping[str, Any], asked: Asked) -> Kept | None:

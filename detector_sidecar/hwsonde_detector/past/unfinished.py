@@ -71,19 +71,8 @@ class Unfinished:
             return None
         if found is None:
             return None
-        document, arrays = found
         try:
-            if document["form"] != _FORM:
-                raise ValueError("another version wrote it")
-            position = Position(int(document["position"][0]), document["position"][1])
-            return Kept(
-                document["asked"],
-                int(document["range"][0]),
-                int(document["range"][1]),
-                position,
-                document["parts"],
-                arrays,
-            )
+            return _kept(*found)
         except (KeyError, ValueError, TypeError, IndexError) as error:
             log.warning("%s: it does not fit (%s: %s); the run begins anew", self.folder, type(error).__name__, error)
             return None
@@ -112,11 +101,7 @@ class Unfinished:
     def restore(self, kept: Kept, runs: Sequence[Run]) -> bool:
         """Give runs the state that was kept; False, with one line in the log, where it does not fit."""
         try:
-            found = thaw(kept.parts, kept.arrays, _given(runs))
-            if [name for name, _, _ in found] != [run.name for run in runs]:
-                raise ValueError("other presets")
-            if not all(isinstance(state, WorkerState) and isinstance(tally, Tally) for _, state, tally in found):
-                raise TypeError("no states and tallies")
+            found = _fitting(thaw(kept.parts, kept.arrays, _given(runs)), runs)
         except (KeyError, ValueError, TypeError, IndexError, AttributeError, ImportError) as error:
             log.warning("%s: it does not fit (%s: %s); the run begins anew", self.folder, type(error).__name__, error)
             return False
@@ -128,6 +113,26 @@ class Unfinished:
         """Forget it."""
         with suppress(OSError):
             shutil.rmtree(self.folder)
+
+
+def _kept(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Kept:
+    """Read what `Unfinished.save` wrote; raises KeyError, ValueError, TypeError or IndexError when it did not."""
+    if document["form"] != _FORM:
+        raise ValueError("another version wrote it")
+    batches, now_ms = document["position"]
+    start_ms, end_ms = document["range"]
+    return Kept(
+        document["asked"], int(start_ms), int(end_ms), Position(int(batches), now_ms), document["parts"], arrays
+    )
+
+
+def _fitting(found: Any, runs: Sequence[Run]) -> list[tuple[str, WorkerState, Tally]]:  # noqa: ANN401 - it may be anything
+    """The same, if it is what these runs need; raises ValueError or TypeError otherwise."""
+    if [name for name, _, _ in found] != [run.name for run in runs]:
+        raise ValueError("other presets")
+    if not all(isinstance(state, WorkerState) and isinstance(tally, Tally) for _, state, tally in found):
+        raise TypeError("no states and tallies")
+    return [(name, state, tally) for name, state, tally in found]
 
 
 def _given(runs: Sequence[Run]) -> list[object]:

@@ -39,7 +39,9 @@ def report(scores: list[Score], entity: Entity = HOST, skipped: dict[str, int] |
 
 def episode(start: float, end: float | None, subsystem: Subsystem = Subsystem.CPU, entity: Entity = HOST) -> Episode:
     end_ms = round(1000 * end) if end is not None else None
-    return Episode(f"{entity}@{start}", entity, round(1000 * start), round(1000 * start), end_ms, subsystem, 2.0, "a sentence")
+    return Episode(
+        f"{entity}@{start}", entity, round(1000 * start), round(1000 * start), end_ms, subsystem, 2.0, "a sentence"
+    )
 
 
 def label(start: float, end: float, *subsystems: Subsystem, kind: str = "hog", host: str = "n1") -> Label:
@@ -49,7 +51,8 @@ def label(start: float, end: float, *subsystems: Subsystem, kind: str = "hog", h
 def tally_of(labels=(), episodes=(), *, seconds: int = SECONDS, entities=(HOST,)) -> Tally:
     tally = Tally(0, 1000 * seconds, 1, tuple(labels))
     events = tuple(
-        EpisodeEvent(Phase.CLOSED if one.end_ms is not None else Phase.OPENED, one.end_ms or one.start_ms, one) for one in episodes
+        EpisodeEvent(Phase.CLOSED if one.end_ms is not None else Phase.OPENED, one.end_ms or one.start_ms, one)
+        for one in episodes
     )
     reports = tuple(report([score(s, entity=entity) for s in range(1, seconds + 1)], entity) for entity in entities)
     tally.take(Outputs(reports, events), 1000 * seconds)
@@ -91,7 +94,10 @@ def test_no_time_gives_no_rate():
 
 def test_an_episode_that_was_open_already_is_no_page_of_the_range():
     tally = Tally(50_000, 100_000, 1)
-    events = tuple(EpisodeEvent(Phase.CLOSED, 1, one) for one in (episode(10, 20), episode(40, 60), episode(70, 80), episode(101, 102)))
+    events = tuple(
+        EpisodeEvent(Phase.CLOSED, 1, one)
+        for one in (episode(10, 20), episode(40, 60), episode(70, 80), episode(101, 102))
+    )
     tally.take(Outputs((report([]),), events), 100_000)
     assert [one.start_ms for one in tally.episodes.touching(50_000, 100_000)] == [40_000, 70_000]
     assert [one.start_ms for one in opened(tally)] == [70_000]

@@ -74,7 +74,7 @@ def test_what_is_no_time_is_one_line(text):
 def test_a_range_has_something_in_it():
     assert parse_range("-2h", "-1h", NOW) == (NOW - 7_200_000, NOW - 3_600_000)
     for first, last in (("-1h", "-2h"), ("now", "now")):
-        with pytest.raises(ConfigError, match="--from: .* is not before --to"):
+        with pytest.raises(ConfigError, match=r"--from: .* is not before --to"):
             parse_range(first, last, NOW)
 
 

@@ -65,7 +65,7 @@ def test_what_rooms_are_made_of():
         entity: [memory, persistence],
         Subsystem.GPU: (Reading.RATE, frozenset({1, 2}), {"x"}),
         "more": [re.compile("a.*", re.IGNORECASE), Counter("aab"), OrderedDict(b=1, a=2), MappingProxyType({"k": 1})],
-        "numbers": [np.float32(0.1), np.int64(7), np.bool_(True), float("nan"), -0.0],  # noqa: FBT003
+        "numbers": [np.float32(0.1), np.int64(7), np.bool_(True), float("nan"), -0.0],
         "named": Sample(TICKS, (), 1.5),
     }
     found = through(value)

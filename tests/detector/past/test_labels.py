@@ -143,7 +143,7 @@ def test_any_content_is_read_or_refused_in_words(data, name):
     st.lists(
         st.tuples(
             st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=20),
-            st.integers(0, 9_999_999_000),
+            st.integers(0, 9_999_000_000),
             st.integers(0, 999_000),
             st.lists(st.sampled_from(list(Subsystem)), unique=True),
         ),

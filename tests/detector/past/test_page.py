@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from hwsonde_detector.past.document import About, backtest_document, percent, summary, warnings
+from hwsonde_detector.past.document import About, backtest_document, figure, percent, summary, told_spread, warnings
 from hwsonde_detector.past.labels import Label
 from hwsonde_detector.past.page import MOST_CHARTS, backtest_page, line
 from hwsonde_detector.past.tally import Tally
@@ -44,7 +44,9 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
-        self.loads += [f"{tag} {name}" for name, _ in attrs if name in {"src", "href", "srcset", "action"} or name.startswith("on")]
+        self.loads += [
+            f"{tag} {name}" for name, _ in attrs if name in {"src", "href", "srcset", "action"} or name.startswith("on")
+        ]
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -67,7 +69,7 @@ def tally_of(names=("n1",), labels=(), sentence: str = "a sentence", pages: int 
     for name in names:
         entity = Entity((("node", name),))
         scores = tuple(
-            Score(entity, 1000 * second, second / 100, {}, {}, (), True, 1.0, 0.9, 0.0)  # noqa: FBT003
+            Score(entity, 1000 * second, second / 100, {}, {}, (), True, 1.0, 0.9, 0.0)
             for second in range(1, 481)
             if not 100 < second <= 200
         )
@@ -133,12 +135,14 @@ def test_hostile_names_stay_text():
 def test_several_presets_and_none_of_the_labels():
     document = backtest_document(About("a.archive", 0, 15_000, None), {"a": tally_of(pages=0), "b": tally_of(pages=2)})
     page = words(Page(backtest_page(document)))
-    assert ", one value every 15.0 s" in page
+    assert ", one value every 15 s" in page
     assert "faults" not in page.split("A page is")[0]
     assert [one["pages"]["count"] for one in document["presets"]] == [0, 2]
     lines = summary(document)
     assert lines[0] == "1970-01-01T00:00:00Z to 1970-01-01T00:08:00Z, read from a.archive"
-    assert lines[1].startswith("a: 1 host, 380 windows judged (99.5 % of those that were due, 90 % of their channels, 79.2 % of the time)")
+    assert lines[1].startswith(
+        "a: 1 host, 380 windows judged (99.5 % of those that were due, 90 % of their channels, 79.2 % of the time)"
+    )
     assert lines[2].startswith("  pages: 0 in 0.0044 node-days, 0 per 100 node-days (95 %: 0 to ")
     assert len(lines) == 5
     assert warnings(document) == []
@@ -165,10 +169,43 @@ def test_the_line_breaks_where_nothing_was_judged():
 
 @pytest.mark.parametrize(
     ("ratio", "text"),
-    [(None, "-"), (1.0, "100 %"), (0.99999, "99.9 %"), (0.5, "50 %"), (0.1234, "12.3 %"), (0.00001, "0.1 %"), (0.0, "0 %")],
+    [
+        (None, "-"),
+        (1.0, "100 %"),
+        (0.99999, "99.9 %"),
+        (0.5, "50 %"),
+        (0.1234, "12.3 %"),
+        (0.00001, "0.1 %"),
+        (0.0, "0 %"),
+    ],
 )
 def test_percent_never_rounds_to_all_or_nothing(ratio, text):
     assert percent(ratio) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (0.01234, "0.0123"),
+        (3.0, "3"),
+        (66.66, "66.7"),
+        (99.96, "100"),
+        (7714.3, "7,714"),
+        (1e6, "1,000,000"),
+    ],
+)
+def test_figures_have_three_digits_and_no_exponent(value, text):
+    assert figure(value) == text
+
+
+def test_a_spread_of_one_value_is_that_value():
+    def spread(least, lower, median, upper, most):
+        return {"least": least, "lower": lower, "median": median, "upper": upper, "most": most}
+
+    assert told_spread(None) == "-"
+    assert told_spread(spread(3.0, 3.0, 3.0, 3.0, 3.0)) == "3 s"
+    assert told_spread(spread(1.0, 2.0, 3.0, 120.5, 400.0)) == "3 s (half of them 2 to 120 s)"
 
 
 def test_the_document_does_not_depend_on_when_it_was_made():

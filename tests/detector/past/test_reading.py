@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -47,7 +49,9 @@ def read(server, tmp_path, pauses):
     """Read the range from the server that plays."""
 
     def records(learning_ms=60_000, **how):
-        found = open_records(config(tmp_path, server.url), FIRST, LAST, None, learning_ms, How(pause=pauses.append, **how))
+        found = open_records(
+            config(tmp_path, server.url), FIRST, LAST, None, learning_ms, How(pause=pauses.append, **how)
+        )
         return list(found)
 
     return records
@@ -73,7 +77,7 @@ def test_ticks_do_not_depend_on_how_it_was_read(first, second):
         for length in lengths:
             until.append(min(until[-1] + length * 1000, LAST))
         until.append(LAST)
-        reads = [(HISTORY.batch(begin, end), end) for begin, end in zip(until[:-1], until[1:], strict=True)]
+        reads = [(HISTORY.batch(begin, end), end) for begin, end in pairwise(until)]
         return [(plain(batch), now_ms) for batch, now_ms in ticks(reads, START_MS - 1000, FIRST, LAST)]
 
     assert dealt(first) == dealt(second)
@@ -82,7 +86,9 @@ def test_ticks_do_not_depend_on_how_it_was_read(first, second):
 @given(st.integers(0, 6))
 def test_going_on_after_any_tick_gives_the_rest(done):
     def dealt(since):
-        return [(plain(batch), now_ms) for batch, now_ms in ticks([(HISTORY.batch(since, LAST), LAST)], since, FIRST, LAST)]
+        return [
+            (plain(batch), now_ms) for batch, now_ms in ticks([(HISTORY.batch(since, LAST), LAST)], since, FIRST, LAST)
+        ]
 
     whole = dealt(FIRST - 60_000)
     assert len(whole) == 6

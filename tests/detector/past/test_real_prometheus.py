@@ -86,10 +86,18 @@ def ready(url: str) -> bool:
 def test_the_planted_fault_is_found_in_a_real_server(prometheus, tmp_path, capsys):
     config(tmp_path, prometheus)
     labels = labels_file(tmp_path, ("n1", FAULT_FROM, FAULT_TO, "slow disk", "storage|memory"))
-    status = main(
-        ["backtest", "--from", at(300), "--to", at(680), "--labels", str(labels), "--out", str(tmp_path / "out")]
-        + ["--config.file", str(tmp_path / "detector.yml")]
-    )
+    arguments = [
+        "backtest",
+        "--from",
+        at(300),
+        "--to",
+        at(680),
+        "--labels",
+        str(labels),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    status = main([*arguments, "--config.file", str(tmp_path / "detector.yml")])
     caught = capsys.readouterr()
     assert status == 0, caught.err
     (preset,) = results(tmp_path / "out")["presets"]
@@ -133,6 +141,14 @@ def test_more_points_than_one_answer_may_hold(prometheus, tmp_path):
 
 def test_a_range_in_which_there_is_nothing(prometheus, tmp_path, capsys):
     config(tmp_path, prometheus)
-    arguments = ["backtest", "--from", "2026-10-01T00:00:00Z", "--to", "2026-10-02T00:00:00Z", "--out", str(tmp_path / "out")]
+    arguments = [
+        "backtest",
+        "--from",
+        "2026-10-01T00:00:00Z",
+        "--to",
+        "2026-10-02T00:00:00Z",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert main([*arguments, "--config.file", str(tmp_path / "detector.yml")]) == 2
     assert "no host was heard from 2026-10-01T00:00:00Z to 2026-10-02T00:00:00Z" in capsys.readouterr().err
