@@ -155,8 +155,8 @@ def _take(
 class _Judged:
     """Judgement of the newest ``new`` rows.
 
-    ``times`` and ``values`` are of all rows, older ones too, in the model's order of channels, ``frame`` has all channels; ``window`` gives the judged
-    window that ends in a row.
+    ``times`` and ``values`` are of all rows, older ones too, in the model's order of channels; ``frame`` has all channels, ``window`` gives
+    the judged window that ends in a row.
     """
 
     model: EntityModel
@@ -175,7 +175,9 @@ def _judge(model: EntityModel, rows: Frame, new: int, interval_ms: int, settings
     values = align(rows.values, rows.channels, model.channels)
     judgement = judge(model, values[first:], rows.times[first:], interval_ms, settings)
     window = {int(end) + first: index for index, end in enumerate(judgement.windows)}
-    return _Judged(model, new, rows, rows.times, values, judgement, evidence(judgement.surprises, model.channels), window)
+    return _Judged(
+        model, new, rows, rows.times, values, judgement, evidence(judgement.surprises, model.channels), window
+    )
 
 
 def _decide(
