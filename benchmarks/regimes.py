@@ -1,14 +1,16 @@
 """Healthy recordings with phases: python -m benchmarks.regimes DATA_DIR [--runs b1,t2]
 
-DATA_DIR holds NAME.npz with `<run>/x` (rows, channels) and `<run>/phase`, and a meta.json with `interval_s`, `phase_codes` and `runs` (channels by run).
+DATA_DIR holds NAME.npz with `<run>/x` (rows, channels) and `<run>/phase`, and a meta.json with `interval_s`, `phase_codes` and `runs`
+(channels by run).
 Everything goes through `worker.step`, the code that scores live hosts. All of it is healthy, so every episode is a false page. Three questions:
 
 1. Within a run: the first half of the phase `steady` is learned, the second must stay quiet.
 2. Across phases: the first phase with enough rows is learned, and the run goes on through all others.
 3. Across runs: one run is learned, then another one begins, then the first one is repeated.
 
-The last two are asked twice: without marks, and with a mark that says that the workload of a run (or of all phases behind the first) is here. Printed are pages,
-the share of windows above 1, and after how many rows the scores were quiet: 50 windows in a row of which at most one is above 1 (or never).
+The last two are asked twice: without marks, and with a mark that says that the workload of a run (or of all phases behind the first) is
+here. Printed are pages, the share of windows above 1, and after how many rows the scores were quiet: 50 windows in a row of which at most one
+is above 1 (or never).
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ from hwsonde_detector.types import Phase, Role, SampleBatch, Series, Subsystem
 from hwsonde_detector.worker import Plan, WorkerState, step
 
 _QUIET_WINDOWS = 50
-_MARK = Rule("mark", Formula.PLAIN, (Part("mark", Reading.VALUE),), ("workload",), Subsystem.WORKLOAD, 1.0, role=Role.MARK)
+_MARK = Rule(
+    "mark", Formula.PLAIN, (Part("mark", Reading.VALUE),), ("workload",), Subsystem.WORKLOAD, 1.0, role=Role.MARK
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,9 @@ def play(stretches: Sequence[Stretch], interval_ms: int, settings: Settings) -> 
                 sum(event.phase is Phase.OPENED for event in outputs.events),
                 float(np.mean(loud)) if loud else 0.0,
                 quiet_after(loud),
-                tuple(f"{name}:{number}" for report in outputs.reports for name, number in sorted(report.changes.items())),
+                tuple(
+                    f"{name}:{number}" for report in outputs.reports for name, number in sorted(report.changes.items())
+                ),
             )
         )
         begin = now
@@ -116,7 +122,9 @@ def summary(answers: Iterable[Answer]) -> str:
     return f"{len(known)} stretches: {sum(answer.pages for answer in known)} pages, {middle}, {len(known) - len(quiet)} never quiet"
 
 
-def within_runs(runs: Mapping[str, Floats], phases: Mapping[str, Any], steady: int, interval_ms: int, settings: Settings) -> None:
+def within_runs(
+    runs: Mapping[str, Floats], phases: Mapping[str, Any], steady: int, interval_ms: int, settings: Settings
+) -> None:
     """Print the first question's table."""
     print(f"\nwithin a run\n{HEADER}")
     found = []
@@ -129,7 +137,11 @@ def within_runs(runs: Mapping[str, Floats], phases: Mapping[str, Any], steady: i
 
 
 def across_phases(
-    runs: Mapping[str, Floats], phases: Mapping[str, Any], codes: Mapping[int, str], interval_ms: int, settings: Settings
+    runs: Mapping[str, Floats],
+    phases: Mapping[str, Any],
+    codes: Mapping[int, str],
+    interval_ms: int,
+    settings: Settings,
 ) -> None:
     """Print the second question's tables."""
     for mark in ("", "job"):
@@ -143,7 +155,9 @@ def across_phases(
                 continue
             start = enough[0]
             stretches = [Stretch(rows[bounds[start] : bounds[start + 1]])]
-            stretches += [Stretch(rows[bounds[place] : bounds[place + 1]], mark) for place in range(start + 1, len(parts))]
+            stretches += [
+                Stretch(rows[bounds[place] : bounds[place + 1]], mark) for place in range(start + 1, len(parts))
+            ]
             answers = play(stretches, interval_ms, settings)
             for (name, count), answer in zip(parts[start + 1 :], answers, strict=True):
                 print(answer.line(f"{run}: {parts[start][0]}, then {name} ({count})"), flush=True)

@@ -88,9 +88,10 @@ class EpisodeSettings:
 class RegimeSettings:
     """How another way of working of a host is learned, recognised and remembered.
 
-    A change of workloads is learned from ``learn_rows`` rows, in which nothing that a workload explains opens an episode. A former regime is
-    in force again once it was quiet for ``confirm_rows`` rows; ``kept`` are remembered besides the one in force. An episode that lasts for ``rebase_rows`` rows,
-    steady by itself, is the new normal. ``long_rows`` rows of each regime are remembered for longer than the newest ones, up to ``forget_ms``.
+    A change of workloads is learned from ``learn_rows`` rows, in which nothing that a workload explains opens an episode. A former regime
+    is in force again once it was quiet for ``confirm_rows`` rows; ``kept`` are remembered besides the one in force. An episode that lasts for
+    ``rebase_rows`` rows, steady by itself, is the new normal. ``long_rows`` rows of each regime are remembered for longer than the newest ones, up
+    to ``forget_ms``.
     """
 
     learn_rows: int = 240

@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 
 from hwsonde_detector.decision.learning import Floats32, Memory, align
 from hwsonde_detector.decision.scaling import Scale
+from hwsonde_detector.detectors.columns import softened
 from hwsonde_detector.signals.windows import full_windows
 from hwsonde_detector.types import Channel, Floats, Times
 
 BLOCK_ROWS = 12
-# Blocks are compared by their means in spreads; beyond so many it does not matter how far they are apart.
+# Blocks are compared by their means in spreads; what lies further off counts with its logarithm.
 _FAR = 8.0
-# Fits judge their rows in four folds of neighbours; each fold gets its share of the old blocks, or the tails would be those of a model that had not seen them.
+# Fits judge their rows in four folds of neighbours; each fold gets its share of the old blocks, or the tails would be those of a model that
+# had not seen them.
 _PARTS = 4
 
 
@@ -40,7 +42,7 @@ class Axis:
         moved = self.scale.standardise(flat, self.channels).reshape(blocks, rows, len(self.channels))
         known = np.isfinite(moved)
         total = np.where(known, moved, 0.0).sum(axis=1)
-        return np.clip(total / np.maximum(known.sum(axis=1), 1), -_FAR, _FAR)
+        return softened(np.asarray(total / np.maximum(known.sum(axis=1), 1), np.float64), _FAR)
 
 
 def block_rows(width: int) -> int:
@@ -162,5 +164,8 @@ def training_rows(memory: Memory, ages: Ages) -> tuple[tuple[Channel, ...], Time
     for part in range(_PARTS):
         times += [old_times[part::_PARTS].ravel(), memory.times[bounds[part] : bounds[part + 1]]]
         old = old_values[part::_PARTS]
-        values += [old.reshape(old.shape[0] * old.shape[1], old.shape[2]), memory.values[bounds[part] : bounds[part + 1]]]
+        values += [
+            old.reshape(old.shape[0] * old.shape[1], old.shape[2]),
+            memory.values[bounds[part] : bounds[part + 1]],
+        ]
     return memory.channels, np.concatenate(times), np.concatenate(values).astype(np.float64)

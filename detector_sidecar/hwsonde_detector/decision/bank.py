@@ -12,7 +12,7 @@ from hwsonde_detector.decision.calibration import calibrated
 from hwsonde_detector.decision.learning import align
 from hwsonde_detector.decision.model import EntityModel, Judgement, judge, rows_before
 from hwsonde_detector.settings import Settings
-from hwsonde_detector.types import Floats, Frame
+from hwsonde_detector.types import Floats, Frame, Mask
 
 # Members whose arrays are larger than so many times those of the smallest are made again when they are needed.
 _LIGHT = 4
@@ -79,9 +79,7 @@ def newest_loudness(model: EntityModel, rows: Frame, interval_ms: int, settings:
     return float(np.nanmax(calibrated(judgement.members[-1], settings.episodes.risk)))
 
 
-def compare(
-    former: Sequence[Former], rows: Frame, interval_ms: int, settings: Settings, *, busy: bool
-) -> bool:
+def compare(former: Sequence[Former], rows: Frame, interval_ms: int, settings: Settings, *, busy: bool) -> bool:
     """Ask every former regime about the newest window; gives whether any of them knows it.
 
     A regime in which workloads ran is not asked while none is marked, nor the other way round: a job that hangs looks like an idle host, and the
@@ -120,7 +118,7 @@ def keep(former: list[Former], one: Former, most: int) -> None:
         former.remove(min(former, key=lambda old: (old.used_ms, old.born_ms)))
 
 
-def fault_score(surprises: Floats, faults: Floats, risk: float) -> float:
+def fault_score(surprises: Floats, faults: Mask, risk: float) -> float:
     """How rare the loudest of the channels is that no workload explains, in units of the risk; 0 where there is none.
 
     Parameters

@@ -18,6 +18,8 @@ LEARNED, RETURNED, REBASED = "learned", "returned", "rebased"
 
 # A regime is new if at least this share of the windows since the change was above 1.
 _LOUD_SHARE = 0.25
+# Half of a lasting episode may lie at most so many spreads of the other half from that.
+_STEADY_SHIFT = 2.0
 # A regime is young for so many times ``learn_rows`` rows.
 _YOUNG = 2
 
@@ -104,7 +106,14 @@ def _steady(host: Host, times: Times, values: Floats, interval_ms: int, settings
     first = fit_model(values[:half], times[:half], interval_ms, channels, settings)
     if first is None:
         return False
-    later = judge(first, align(values[half:], channels, first.channels), times[half:], interval_ms, settings)
+    second = align(values[half:], channels, first.channels)
+    moved = first.scale.standardise(second, first.channels)
+    known = np.isfinite(moved)
+    shift = np.where(known, moved, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    if np.abs(shift).max(initial=0.0) > _STEADY_SHIFT:
+        # It is still on its way.
+        return False
+    later = judge(first, second, times[half:], interval_ms, settings)
     trial = Persistence()
     return not any(
         trial.observe(score, index, settings.episodes, lasting=True, calibrated=True)[0]

@@ -23,8 +23,8 @@ START, STOP, PHASE, RETURNING = "start", "stop", "phase", "returning"
 class Settling:
     """A change that is being learned.
 
-    ``rows`` since it began, of which ``turned`` had passed when workloads changed last; of the windows ``judged``, ``loud`` were above 1, and the ``quiet``
-    newest were not.
+    ``rows`` since it began, of which ``turned`` had passed when workloads changed last; of the windows ``judged``, ``loud`` were above 1, and
+    the ``quiet`` newest were not.
     """
 
     reason: str

@@ -55,7 +55,12 @@ def snapshot_regimes(regimes: Regimes, write: Write) -> tuple[dict[str, Any], Ar
 
 
 def restore_regimes(
-    document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], settings: Settings, read: Read, *, same_settings: bool
+    document: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    settings: Settings,
+    read: Read,
+    *,
+    same_settings: bool,
 ) -> Regimes:
     """Take back what `snapshot_regimes` gave; ``read`` takes the document of a channel.
 

@@ -8,7 +8,8 @@ What begins another regime, and how it is learned:
 - A new regime may change **phase** while it is young: that is learned as well.
 - An episode that lasts, and whose rows are steady by themselves, is the **new normal**.
 
-No more than a third of the time, in the long run, is excused in this way: a host on which something starts all the time must not be blind all the time.
+No more than a third of the time, in the long run, is excused in this way: a host on which something starts all the time must not be
+blind all the time.
 """
 
 from __future__ import annotations
@@ -63,12 +64,10 @@ def turn(host: Host, row: Floats, at_ms: int, interval_ms: int, settings: Settin
         # Nothing pages yet, and all of it is one regime.
         regimes.busy, regimes.born_ms = bool(on), regimes.born_ms or at_ms
         return ""
-    if before is None or on == before:
+    if before is None or on == before or not (regimes.settling is not None or _may_begin(regimes, settings)):
         return ""
     if regimes.settling is not None:
         regimes.settling.turned, regimes.settling.quiet = regimes.settling.rows, 0
-        return ""
-    if not _may_begin(regimes, settings):
         return ""
     reason, because = START if on - before else STOP, ""
     if host.persistence.open and not regimes.excusing:

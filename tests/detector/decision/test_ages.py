@@ -58,11 +58,17 @@ def test_blocks_are_bounded_ascending_and_of_accepted_rows(steps: list[int], blo
 
 
 def test_what_happens_rarely_stays_and_what_happens_always_is_thinned() -> None:
-    values = np.random.default_rng(1).normal(0, 1, (2400, 2))
-    values[120:168] += 40
-    _, ages = offered(values, list(range(12, 2400, 12)), limit=100, most=10 * BLOCK_ROWS)
+    channels = tuple(Channel(f"c{index:02d}", Subsystem.CPU) for index in range(40))
+    values = np.random.default_rng(1).normal(0, 1, (2400, 40))
+    axis = Axis(fit_scale(values, channels), channels)
+    values[120:168, :8] += 40
+    memory, ages = Memory(), Ages()
+    for begin in range(0, 2400, 12):
+        memory.append(frame(values[begin : begin + 12], begin, channels), 100)
+        ages.offer(memory, begin + 12, 1000, axis, (3, 10 * BLOCK_ROWS, DAY))
     rare = (ages.values[:, :, 0] > 20).all(axis=1)
     assert len(rare) == 10
+    # Four blocks of 200, of which by chance none would be left.
     assert 2 <= rare.sum() <= 4
     assert ages.times[~rare].max() > 1000 * 2000
 

@@ -90,7 +90,9 @@ def test_the_regime_that_knows_the_rows_is_found() -> None:
     assert [one.quiet for one in bank] == [0, 0, 0]
 
 
-@pytest.mark.parametrize(("learned", "now", "asked"), [(True, False, False), (False, True, False), (True, True, True), (None, True, True)])
+@pytest.mark.parametrize(
+    ("learned", "now", "asked"), [(True, False, False), (False, True, False), (True, True, True), (None, True, True)]
+)
 def test_idle_and_busy_regimes_are_not_mistaken(learned: bool | None, now: bool, asked: bool) -> None:
     assert compare([former(0, learned)], frame(0), 1000, SETTINGS, busy=now) is asked
 

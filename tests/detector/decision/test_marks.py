@@ -13,7 +13,8 @@ ENTITY = Entity((("node", "n1"),))
 NAMES = "abc"
 CHANNELS = tuple(
     sorted(
-        [Channel(name, Subsystem.WORKLOAD, role=Role.MARK) for name in NAMES] + [Channel(name, Subsystem.CPU) for name in ("aa", "z")],
+        [Channel(name, Subsystem.WORKLOAD, role=Role.MARK) for name in NAMES]
+        + [Channel(name, Subsystem.CPU) for name in ("aa", "z")],
         key=lambda channel: channel.name,
     )
 )

@@ -242,7 +242,11 @@ def test_limited_to_some_subsystems():
         ),
         ("a: &a [*a]\nb: {<<: *b}", 2, "not YAML"),
         (f"metrics:\n- {ENTRY}\nmarks: [a, b]", 3, "marks[1]: no entry gives this channel: 'b'"),
-        (f"faults:\n  cpu: [b]\nmetrics:\n- {ENTRY}", 2, "faults.cpu[0]: no entry of subsystem cpu and weight 1 gives this channel: 'b'"),
+        (
+            f"faults:\n  cpu: [b]\nmetrics:\n- {ENTRY}",
+            2,
+            "faults.cpu[0]: no entry of subsystem cpu and weight 1 gives this channel: 'b'",
+        ),
         (f"faults: {{gpu: [a]}}\nmetrics:\n- {ENTRY}", 1, "faults.gpu[0]: no entry of subsystem gpu"),
         (f"faults: {{cpu: [a]}}\nmetrics:\n- {ENTRY[:-1]}, weight: 0.3}}", 1, "weight 1 gives this channel"),
         (f"faults: {{disk: [a]}}\nmetrics:\n- {ENTRY}", 1, "faults.disk"),

@@ -82,7 +82,9 @@ def test_who_excuses_and_what_nothing_excuses(metric, labels, role):
     assert channel.role == role
 
 
-@pytest.mark.parametrize("workload", ["systemd:cron.service", "systemd:user-1000.slice", "cgroup:/hog", "machine:guest"])
+@pytest.mark.parametrize(
+    "workload", ["systemd:cron.service", "systemd:user-1000.slice", "cgroup:/hog", "machine:guest"]
+)
 def test_what_nobody_asked_for_is_no_mark(workload):
     found = [series(f"hwsonde_workload_{name}", workload=workload) for name in ("info", "threads")]
     assert not build_layout(found, RuleBook.of([shipped("hwsonde")])).channels
@@ -328,7 +330,7 @@ def test_what_is_left_out():
 
 
 def test_many_workloads_do_not_drown_the_rest():
-    """Six channels a job or container, and a few for all services together, however many."""
+    """Six channels a job or container and one that marks it, and a few for all services together, however many."""
     values = {"resource": ("cpu", "memory", "io"), "state": ("stopped", "uninterruptible"), "mode": ("user", "system")}
     known = [
         (metric.name, dict.fromkeys(metric.labels[1:], value))
@@ -341,7 +343,7 @@ def test_many_workloads_do_not_drown_the_rest():
         found = [series(name, workload=workload, **labels) for name, labels in known for workload in workloads]
         return len(channels_of("hwsonde", *found))
 
-    assert count("slurm:1", "slurm:2") - count("slurm:1") == 6
+    assert count("slurm:1", "slurm:2") - count("slurm:1") == 7
     services = [f"systemd:s{number}.service" for number in range(40)]
     assert count("slurm:1", *services) - count("slurm:1") <= 3
 

@@ -27,7 +27,14 @@ ERRORS = "memory_errors"
 REGIMES = RegimeSettings(learn_rows=120, confirm_rows=3, kept=3, rebase_rows=200, long_rows=240)
 JOB_SETTINGS = replace(SETTINGS, learning=replace(SETTINGS.learning, refit_rows=120), regimes=REGIMES)
 MARK = Rule(
-    "jobs", Formula.PLAIN, (Part("jobs", Reading.VALUE),), ("workload",), Subsystem.WORKLOAD, 1.0, weight=0.0, role=Role.MARK
+    "jobs",
+    Formula.PLAIN,
+    (Part("jobs", Reading.VALUE),),
+    ("workload",),
+    Subsystem.WORKLOAD,
+    1.0,
+    weight=0.0,
+    role=Role.MARK,
 )
 FAULT = replace(rule(ERRORS, subsystem=Subsystem.MEMORY), role=Role.FAULT, unit="errors/s")
 # What a job uses of a host.

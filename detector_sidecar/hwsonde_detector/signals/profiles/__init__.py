@@ -81,9 +81,9 @@ def parse_profile(text: str, name: str) -> Profile:
         raise ConfigError("\n".join(f"{name}:{line}: {text}" for line, text in found)) from error
     rules = tuple(_rules(file))
     problems = [f"{name}:{line}: {text}" for line, text in _without_clock(file, node)]
-    for location, text in unknown_roles(file, rules):
+    for location, why in unknown_roles(file, rules):
         line, path = _place(node, location)
-        problems.append(f"{name}:{line}: {path}: {text}")
+        problems.append(f"{name}:{line}: {path}: {why}")
     if problems:
         raise ConfigError("\n".join(problems))
     short = re.sub(r"\.ya?ml\Z", "", name.rsplit("/", 1)[-1])
