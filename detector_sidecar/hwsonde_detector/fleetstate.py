@@ -127,7 +127,7 @@ def _read_settings(part: Mapping[str, Any]) -> HostSettings:
 
 def _group(group: PeerGroup) -> tuple[dict[str, Any], Arrays]:
     cells, history = group.cells, group.history
-    arrays: Arrays = {"history": history.rows}
+    arrays: Arrays = {"history": history.rows, "usual": group.usual}
     channels = dict(zip(cells.members, cells.channels, strict=True))
     members = []
     for index, (entity, member) in enumerate(group.members.items()):
@@ -180,9 +180,10 @@ def _read_group(
             present.append((entity, channels))
     cells = lay_out(present, settings.peers.minimum)
     history = History.of(np.asarray(arrays["history"], np.float32), int(part["stride"]), int(part["waited"]))
-    if history.rows.shape[1] != len(cells.names):
+    usual = np.asarray(arrays["usual"], np.float64)
+    if history.rows.shape[1] != len(cells.names) or usual.shape != (len(cells.names),):
         raise ValueError("the kept history of peers does not match their channels")
-    group.cells, group.history = cells, history
+    group.cells, group.history, group.usual = cells, history, usual
     return group
 
 

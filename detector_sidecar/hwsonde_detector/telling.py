@@ -213,7 +213,7 @@ class Teller:
         if telling.told(muted.leader) is not None:
             muted.since_ms = now_ms
         elif circle is None or now_ms - muted.since_ms >= _OUTLASTS * circle.group.interval_ms:
-            verdict = self._verdict(entity, now_ms)
+            verdict = self._led(entity, now_ms)
             if verdict.leader is not None and telling.told(verdict.leader) is not None:
                 telling.muted[entity] = Muted(verdict.leader, now_ms)
             else:
@@ -243,14 +243,17 @@ class Teller:
         """Say of a held episode what it is."""
         telling = self.telling
         event, until_ms = telling.held.pop(entity)
-        verdict = self._verdict(entity, max(until_ms, event.at_ms))
-        if verdict.scope in _WIDE:
-            speaker = self._speaker(entity, verdict.scope)
-            verdict = replace(verdict, leader=speaker) if speaker is not None else verdict
+        verdict = self._led(entity, max(until_ms, event.at_ms))
         if verdict.leader is not None:
             telling.muted[entity] = Muted(verdict.leader, at_ms)
         else:
             self._tell(entity, max(event.at_ms, min(at_ms, until_ms)), verdict)
+
+    def _led(self, entity: Entity, at_ms: int) -> Verdict:
+        """The verdict, with whoever was told of already for all as the leader."""
+        verdict = self._verdict(entity, at_ms)
+        speaker = self._speaker(entity, verdict.scope) if verdict.scope in _WIDE else None
+        return replace(verdict, leader=speaker) if speaker is not None else verdict
 
     def _speaker(self, entity: Entity, scope: Scope) -> Entity | None:
         """Who was told of already for the whole job, or for the fabric."""

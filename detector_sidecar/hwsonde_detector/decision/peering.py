@@ -49,6 +49,8 @@ _ODD_SHARE = 0.25
 _NEVER = 1e30
 # At most so many hosts learn in one slot, so that a large group does not hold up a tick.
 _FITS_A_SLOT = 2
+# Of the moving average of spreads: its past counts for some twenty slots.
+_SMOOTHING = 0.05
 
 
 @dataclass(slots=True)
@@ -111,7 +113,8 @@ class Slot:
 class PeerGroup:
     """Hosts that are peers of each other, or one host alone, whose parts are.
 
-    ``judged`` is the number of the last judged slot of ``interval_ms``; ``own`` and ``others`` are the tails of all cells in force.
+    ``judged`` is the number of the last judged slot of ``interval_ms``; ``usual`` is (n)
+    the moving average of `Compared.narrow`, 0 before the first; ``own`` and ``others`` are the tails of all cells in force.
     """
 
     members: dict[Entity, Member] = field(default_factory=dict)
@@ -119,6 +122,7 @@ class PeerGroup:
     judged: int | None = None
     cells: Cells = field(default_factory=lambda: lay_out((), 2))
     history: History = field(default_factory=History)
+    usual: Floats = field(default_factory=lambda: np.zeros(0))
     own: ColumnTails | None = None
     others: ColumnTails | None = None
 
@@ -204,6 +208,8 @@ def _lay_out(group: PeerGroup, settings: Settings) -> None:
     cells = lay_out(present, settings.peers.minimum)
     if cells.names != group.cells.names:
         group.history = group.history.moved(group.cells.names, cells.names)
+        known = dict(zip(group.cells.names, group.usual.tolist(), strict=True))
+        group.usual = np.array([known.get(name, 0.0) for name in cells.names], np.float64)
         _move_tails(group, cells)
         group.own = None
     group.cells = cells
@@ -233,7 +239,8 @@ def _judge(
     raw = cells.row(
         [_row(group.members[entity], number, cells.channels[place]) for place, entity in enumerate(cells.members)]
     )
-    compared = compare(raw, cells, settings.peers.minimum)
+    compared = compare(raw, cells, settings.peers.minimum, group.usual)
+    group.usual = _averaged(group.usual, compared.narrow)
     strength = _strength(group, compared.deviation, settings)
     values: dict[Entity, float] = {}
     for place, entity in enumerate(cells.members):
@@ -264,6 +271,12 @@ def _judge(
     group.history.add(np.where(healthy, compared.deviation, np.nan))
     _learn(group, settings)
     return Slot(end_ms, values, strength, raw, compared, cells, tuple(opened), tuple(closed))
+
+
+def _averaged(usual: Floats, newest: Floats) -> Floats:
+    """Moving average of what is known; the first value is the average."""
+    step = np.where(usual > 0, _SMOOTHING * (newest - usual), newest)
+    return usual + np.where(np.isfinite(newest), step, 0.0)
 
 
 def _row(member: Member, number: int, channels: tuple[Channel, ...]) -> Floats | None:

@@ -4,7 +4,9 @@ A *cell* is one channel of one host. It is compared with the same channel of the
 several parts of a kind (GPUs, network cards, RDMA ports, disks of one class), with the same channel of the other parts of its host.
 With the median M and the median absolute deviation of all values x of one comparison, on the axis on which the channel is judged::
 
-    d = (x - M) / max(1.4826 MAD, floor)
+    d = (x - M) / max(1.4826 MAD, usual MAD, floor)
+
+The usual MAD is its own moving average: of few values it is small now and then by chance, and would make giants of small distances.
 
 A group may always differ: a parameter server, a card in a warm slot. So d is judged by the cell's own past (`fit_cells`): its centre, the
 98th percentile of the distance from it and the mean excess over that. A cell without enough past is judged by where the others of its
@@ -185,15 +187,17 @@ def _padded(comparisons: Iterable[list[int]]) -> tuple[Indices, ...]:
 class Compared:
     """One moment of a group: float64 (n) each, NaN where not known.
 
-    ``deviation`` is d; ``middle`` and ``spread`` are the comparison's median and spread, on the axis on which the channel is judged.
+    ``deviation`` is d; ``middle`` and ``spread`` are the comparison's median and spread, ``narrow`` the median absolute deviation that the
+    spread is at least, as a deviation; all on the axis on which the channel is judged.
     """
 
     deviation: Floats
     middle: Floats
     spread: Floats
+    narrow: Floats
 
 
-def compare(values: Floats, cells: Cells, minimum: int) -> Compared:
+def compare(values: Floats, cells: Cells, minimum: int, usual: Floats | None = None) -> Compared:
     """Distance of every cell from its like.
 
     Parameters
@@ -204,23 +208,28 @@ def compare(values: Floats, cells: Cells, minimum: int) -> Compared:
         What is compared with what.
     minimum
         Comparisons of fewer known values say nothing.
+    usual
+        float64 (n): what the median absolute deviation usually is, in deviations (`Compared.narrow`); a smaller one of the moment is chance.
     """
     known = np.where(np.isfinite(values), values, np.nan)
     logarithmic = cells.divisor > 0
     moved = np.where(logarithmic, np.arcsinh(known / np.where(logarithmic, cells.divisor, 1.0)), known)
-    deviation, middle, spread = (np.full(len(values), np.nan) for _ in range(3))
+    deviation, middle, spread, narrow = (np.full(len(values), np.nan) for _ in range(4))
     for table in cells.comparisons:
         used = table >= 0
         block = np.where(used, moved[table], np.nan)
         centre, count = _medians(block)
         mad, _ = _medians(np.abs(block - centre[:, None]))
-        scale = np.maximum(mad * _MAD_TO_DEVIATION, cells.floor[table[:, 0]])
-        scale[count < minimum] = np.nan
+        mad = np.where(count < minimum, np.nan, mad * _MAD_TO_DEVIATION)
+        scale = np.maximum(mad, cells.floor[table[:, 0]])
+        if usual is not None:
+            scale = np.maximum(scale, usual[table[:, 0]])
         places = table[used]
         deviation[places] = ((block - centre[:, None]) / scale[:, None])[used]
         middle[places] = np.broadcast_to(centre[:, None], block.shape)[used]
         spread[places] = np.broadcast_to(scale[:, None], block.shape)[used]
-    return Compared(deviation, middle, spread)
+        narrow[places] = np.broadcast_to(mad[:, None], block.shape)[used]
+    return Compared(deviation, middle, spread, narrow)
 
 
 def _medians(block: Floats) -> tuple[Floats, Indices]:

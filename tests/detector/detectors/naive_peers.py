@@ -7,7 +7,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 
-def deviations(values: Mapping[str, float], floor: float, minimum: int, logarithmic: bool) -> dict[str, float]:
+def deviations(
+    values: Mapping[str, float], floor: float, minimum: int, logarithmic: bool, usual: float = 0.0
+) -> dict[str, float]:
     """Distance of each value from the median of all known ones, in spreads; NaN where too few are known."""
     moved = {
         name: math.asinh(value / floor) if logarithmic else value
@@ -19,7 +21,7 @@ def deviations(values: Mapping[str, float], floor: float, minimum: int, logarith
         return result
     middle = statistics.median(moved.values())
     mad = statistics.median(abs(value - middle) for value in moved.values())
-    spread = max(1.4826 * mad, 0.3 if logarithmic else floor)
+    spread = max(1.4826 * mad, usual, 0.3 if logarithmic else floor)
     return result | {name: (value - middle) / spread for name, value in moved.items()}
 
 

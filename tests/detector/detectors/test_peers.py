@@ -88,9 +88,10 @@ values = st.one_of(st.floats(-1e3, 1e3), st.sampled_from([float("nan"), float("i
     st.lists(st.lists(values, min_size=2, max_size=9), min_size=1, max_size=4),
     st.integers(2, 5),
     st.booleans(),
+    st.sampled_from([0.0, 0.1, 30.0]),
 )
 @settings(max_examples=200, deadline=None)
-def test_compare_equals_its_twin(table: list[list[float]], minimum: int, logarithmic: bool) -> None:
+def test_compare_equals_its_twin(table: list[list[float]], minimum: int, logarithmic: bool, usual: float) -> None:
     width = max(map(len, table))
     channels = tuple(channel(f"c{index}", logarithmic=logarithmic) for index in range(len(table)))
     hosts = [
@@ -99,10 +100,10 @@ def test_compare_equals_its_twin(table: list[list[float]], minimum: int, logarit
     ]
     cells = lay_out(hosts, minimum)
     rows = [np.array([row[number] for row in table if number < len(row)], np.float64) for number in range(width)]
-    found = compare(cells.row(rows), cells, minimum)
+    found = compare(cells.row(rows), cells, minimum, np.full(len(cells.names), usual))
     for index, row in enumerate(table):
         wanted = naive.deviations(
-            {str(entity(place)): value for place, value in enumerate(row)}, 0.5, minimum, logarithmic
+            {str(entity(place)): value for place, value in enumerate(row)}, 0.5, minimum, logarithmic, usual
         )
         for place in range(len(row)):
             name = (entity(place), f"c{index}", HOSTS)

@@ -15,7 +15,7 @@ from hwsonde_detector.types import Entity, EntityReport, EpisodeEvent, Outputs, 
 from hwsonde_detector.worker import Plan, WorkerState, step
 
 START_MS = 1_800_000_000_000
-LEARNED = 260
+LEARNED = 150
 SUBSYSTEMS = (Subsystem.CPU, Subsystem.MEMORY, Subsystem.NETWORK, Subsystem.STORAGE)
 CAUSES = tuple(f"{subsystem}_{index}" for subsystem in SUBSYSTEMS for index in range(3))
 USE = tuple(f"{subsystem}_use" for subsystem in SUBSYSTEMS)
@@ -53,7 +53,7 @@ PROFILE = Profile(
     groups=(GroupRule("m_job_info", "workload", ("number",), shared=True),),
 )
 SETTINGS = Settings(
-    learning=LearningSettings(first_rows=40, calibrated_rows=120, memory_rows=600),
+    learning=LearningSettings(first_rows=30, calibrated_rows=90, memory_rows=600),
     detectors=DetectorSettings(members=("zscore", "mahalanobis", "extremes")),
     episodes=EpisodeSettings(settle_rows=5),
 )
@@ -81,7 +81,7 @@ class Fleet:
     """
 
     hosts: int = 8
-    seconds: int = 340
+    seconds: int = 220
     seed: int = 3
     gpus: int = 0
     jobs: Mapping[int, str] = field(default_factory=dict)
@@ -98,11 +98,13 @@ class Fleet:
         made: dict[tuple[int, str], Values] = {}
         seconds = np.arange(self.seconds)
         for place, name in enumerate(self.names()):
-            together = 10.0 * np.sin(2 * np.pi * (seconds + 5 * place) / 37.0)
+            # The parts of a host do the same as each other.
+            kind = self.names().index(name.partition("/")[0] + "/0") if "/" in name else place
+            together = 10.0 * np.sin(2 * np.pi * (seconds + 5 * kind) / 37.0)
             for host in range(1, self.hosts + 1):
                 random = np.random.default_rng((self.seed, place, host))
                 own = random.normal(0.0, 4.0)
-                made[host, name] = 100.0 + 10.0 * place + together + own + random.normal(0.0, 2.0, self.seconds)
+                made[host, name] = 100.0 + 10.0 * kind + together + own + random.normal(0.0, 2.0, self.seconds)
         fault(made)
         return made
 

@@ -7,7 +7,6 @@ import pytest
 from hwsonde_detector.types import SettingFinding
 from hwsonde_detector.worker import fingerprints, restore, snapshot
 from tests.detector.worker.fleets import (
-    LEARNED,
     PLAN,
     START_MS,
     Fleet,
@@ -19,7 +18,8 @@ from tests.detector.worker.fleets import (
     told,
 )
 
-CHANGED = 210
+# Settings are in one batch of thirty, so that this is seen 20 s late.
+CHANGED, SEEN = 100, 120
 
 
 def rows(host: int, second: int):
@@ -43,8 +43,8 @@ def test_three_hosts_have_no_usual_value() -> None:
 
 
 def test_a_setting_that_changed_before_an_episode_is_evidence() -> None:
-    fault = raised((5,), ("cpu_0", "cpu_1", "cpu_2"), 270, 300, 60.0)
-    _, outputs = play(Fleet(seconds=LEARNED + 30, infos=rows).ticks(fault))
+    fault = raised((5,), ("cpu_0", "cpu_1", "cpu_2"), 160, 180, 60.0)
+    _, outputs = play(Fleet(seconds=180, infos=rows).ticks(fault))
     (event,) = told(outputs)
     assert event.episode.entity == entity(5)
     assert event.episode.settings == (
@@ -57,7 +57,7 @@ def test_a_setting_that_changed_before_an_episode_is_evidence() -> None:
             7,
             7,
             "performance",
-            START_MS + 1000 * CHANGED + 500,
+            START_MS + 1000 * SEEN + 500,
         ),
     )
     assert reports(outputs, 5)[-1].settings == event.episode.settings
@@ -65,19 +65,19 @@ def test_a_setting_that_changed_before_an_episode_is_evidence() -> None:
 
 def test_a_change_is_told_for_as_long_as_configured_and_then_still_differs() -> None:
     plan = patient(PLAN, settings_before_ms=20_000)
-    _, outputs = play(Fleet(seconds=240, infos=rows).ticks(), plan=plan)
+    _, outputs = play(Fleet(seconds=150, infos=rows).ticks(), plan=plan)
     second = {(report.scores[-1].end_ms - START_MS) // 1000: report for report in reports(outputs, 5) if report.scores}
-    assert second[225].settings[0].changed_at_ms is not None
-    assert second[235].settings[0].changed_at_ms is None
-    assert second[235].settings[0].usual == "performance"
+    assert second[125].settings[0].changed_at_ms is not None
+    assert second[145].settings[0].changed_at_ms is None
+    assert second[145].settings[0].usual == "performance"
 
 
 def test_settings_outlive_a_restart() -> None:
-    ticks = Fleet(seconds=240, infos=rows).ticks()
-    state, _ = play(ticks[:200])
-    _, outputs = play(ticks[198:], restore(*snapshot(state), PLAN))
+    ticks = Fleet(seconds=150, infos=rows).ticks()
+    state, _ = play(ticks[:95])
+    _, outputs = play(ticks[92:], restore(*snapshot(state), PLAN))
     (finding,) = reports(outputs, 5)[-1].settings
-    assert (finding.previous, finding.changed_at_ms) == ("performance", START_MS + 1000 * CHANGED + 500)
+    assert (finding.previous, finding.changed_at_ms) == ("performance", START_MS + 1000 * SEEN + 500)
     assert reports(outputs, 3)[0].settings[0].setting == "memory.swappiness"
 
 

@@ -116,6 +116,23 @@ def test_all_of_a_job_are_told_once_and_closed_once() -> None:
     assert not scene.telling.muted
 
 
+def test_followers_that_outlast_their_leader_are_told_once() -> None:
+    scene = Scene(loud=(0, 1, 2, 3), odd=(2,))
+    for number in range(4):
+        scene.teller.own(event(number, 10_000))
+    scene.finish(13)
+    scene.teller.own(event(2, 20_000, Phase.CLOSED))
+    for second in range(11, 60):
+        for number in (0, 1, 3):
+            scene.hear(number, 2.0, second)
+    assert scene.finish(20)[-1] == (Phase.CLOSED, 2, Scope.HOST)
+    assert len(scene.finish(32)) == 2
+    assert scene.finish(33)[2:] == [(Phase.OPENED, 0, Scope.JOB)]
+    assert scene.teller.events[-1].at_ms == 33_000
+    assert len(scene.finish(34)) == 3
+    assert {muted.leader for muted in scene.telling.muted.values()} == {entity(0)}
+
+
 def test_what_ends_while_it_is_held_back_is_decided_then() -> None:
     scene = Scene(loud=(0, 1, 2))
     scene.teller.own(event(1, 10_000))
