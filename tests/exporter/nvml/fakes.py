@@ -144,7 +144,7 @@ class Binding:
         return dir(pynvml)
 
 
-def gpu_of(clock: Clock | None = None, **functions: Any) -> Gpu:
+def gpu_of(clock: Clock | None = None, /, **functions: Any) -> Gpu:
     """A GPU whose library has these functions."""
     return Gpu(Library(Binding(**functions), clock or Clock()), object(), 0, "GPU-a", "0000:3b:00.0")
 

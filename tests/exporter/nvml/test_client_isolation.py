@@ -85,18 +85,19 @@ def test_when_the_driver_counts_others_nothing_is_left_alone_by_its_old_number()
 
 def test_listening_is_what_the_present_worker_says() -> None:
     bench = Bench()
-    assert not bench.client.listening
+    heard = [bench.client.listening]
     bench.ask()
-    assert bench.client.listening
+    heard.append(bench.client.listening)
     bench.workers[0].more = {"listening": False}
     bench.ask()
-    assert not bench.client.listening
+    heard.append(bench.client.listening)
     bench.workers[0].more = {}
     bench.ask()
+    heard.append(bench.client.listening)
     bench.workers[0].ended = True
     bench.make = lambda clock: FakeWorker(clock, greeting={"failed": ["no_driver", "gone"]})
     bench.ask()
-    assert not bench.client.listening
+    assert [*heard, bench.client.listening] == [False, True, False, True, False]
 
 
 def test_how_long_nobody_has_asked() -> None:

@@ -171,7 +171,7 @@ def test_a_gpu_that_is_lost_between_two_readings_costs_the_others_no_look() -> N
         assert reader.wait() == pytest.approx(0.1)
         clock.now += 0.1
         assert not reader.look(gpus, ignored)
-    assert {uuid: len(values) for uuid, name, values in reader.take() if name == "memory"} == {"GPU-b": 5}  # type: ignore[arg-type,misc]
+    assert {uuid: len(values) for uuid, name, values in reader.take() if name == "memory"} == {"GPU-b": 5}  # type: ignore[arg-type]
 
 
 def test_a_driver_that_is_gone_is_told_and_not_asked_without_end() -> None:

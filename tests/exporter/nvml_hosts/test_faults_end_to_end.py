@@ -29,7 +29,6 @@ TELLING = (
     "hwsonde_gpu_up", "hwsonde_gpu_nvml_", "hwsonde_gpu_xid_", "hwsonde_gpu_sxid_", "hwsonde_exporter_", "hwsonde_gpu_devices",
     "hwsonde_gpu_processes_left_out", "hwsonde_gpu_kernel_log_", "hwsonde_gpu_driver_", "hwsonde_gpu_pci_devices",
 )  # fmt: skip
-# The driver takes a sample of each process once a second, so that a look a second may find none.
 # Shares of a window need two looks a second apart: a worker that starved of CPU was replaced, and has had one.
 WINDOWED = (
     "graphics_active",
@@ -42,12 +41,13 @@ WINDOWED = (
 )
 NOT_ALWAYS = frozenset(
     {
-        "hwsonde_gpu_process_sm_utilization_ratio",
-        "hwsonde_gpu_process_memory_busy_ratio",
         "hwsonde_gpu_pcie_rate_bytes_per_second",
         *(f"hwsonde_gpu_{name}_ratio" for name in WINDOWED),
     }
 )
+OF_PROCESSES = {
+    "processes", "process_memory_bytes", "process_info", "process_sm_utilization_ratio", "process_memory_busy_ratio",
+}  # fmt: skip
 Key = tuple[str, Labels]
 
 
@@ -137,7 +137,7 @@ CASES = {
     ),
     "no_permission": Case(
         fails(function="nvmlDeviceGet*RunningProcesses_v*", error=4),
-        {gpu: {"processes", "process_memory_bytes", "process_info"} for gpu in GPUS},
+        dict.fromkeys(GPUS, OF_PROCESSES),
     ),
     "sentinel_32": Case(
         lambda control: control.answer(1, "nvmlDeviceGetUtilizationRates", {"gpu": 2**32 - 1}),

@@ -110,7 +110,8 @@ def test_kinds_agree_with_names() -> None:
 def test_counters_grow_at_the_recorded_rates(tmp_path: Path) -> None:
     """Between two moments of the recording, counters grow by the exact integral of their rates."""
     with running("h200", tmp_path, fixed=10.0) as host:
-        before = host.series()
+        # A worker that starts slowly has not counted anything yet.
+        before, _ = host.wait(lambda series: len(of(series, "hwsonde_gpu_pcie_bytes_total", direction="receive")) == 8)
         host.control.freeze(14.0)
         labels = {"gpu": "2"}
         joules = one(before, "hwsonde_gpu_energy_joules_total", **labels)
