@@ -250,13 +250,9 @@ def _episode(
     if closes:
         return _close(host, score.end_ms)
     if opens:
-        newest = Newest(
-            judged.values[: row + 1], judged.times[: row + 1], host.interval_ms or 0, settings.window.rows
-        )
+        newest = Newest(judged.values[: row + 1], judged.times[: row + 1], host.interval_ms or 0, settings.window.rows)
         host.told_peak = score.fused
-        host.episode = opened(
-            host.entity, model, host.strengths, newest, host.onset_ms or score.end_ms, score.fused
-        )
+        host.episode = opened(host.entity, model, host.strengths, newest, host.onset_ms or score.end_ms, score.fused)
         return [EpisodeEvent(Phase.OPENED, score.end_ms, host.episode)]
     return _grow(host, score, rules.raise_at)
 

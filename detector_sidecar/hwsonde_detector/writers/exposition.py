@@ -38,7 +38,9 @@ CHANNEL_SHARE = _gauge(
     "subsystem",
 )
 CHANNEL_VALUE = _gauge(
-    "hwsonde_anomaly_channel_value", "Newest value of a channel, in its own unit, of the largest of an open episode.", "channel"
+    "hwsonde_anomaly_channel_value",
+    "Newest value of a channel, in its own unit, of the largest of an open episode.",
+    "channel",
 )
 CHANNEL_INFO = _gauge(
     "hwsonde_anomaly_channel_info",
@@ -99,9 +101,9 @@ RELOAD_TIME = _gauge(
 )
 
 FAMILIES: tuple[Family, ...] = (
-    SCORE, SUBSYSTEM_SCORE, DEVICE_SCORE, CHANNEL_SHARE, CHANNEL_VALUE, CHANNEL_INFO, EXPECTED_LOWER, EXPECTED_UPPER, CALIBRATED, THRESHOLD, COVERAGE,
-    ANOMALOUS, WINDOW_END, LEARNING_ROWS, LEARNING_NEEDED, LEARNING_FROZEN, INCIDENT, SHADOW_INCIDENT, BUILD, START, LAG, SOURCE_UP, ENTITIES, CHANNELS,
-    CHANNELS_JUDGED, MODEL_AGE, RELOAD_OK, RELOAD_TIME, *COUNTED,
+    SCORE, SUBSYSTEM_SCORE, DEVICE_SCORE, CHANNEL_SHARE, CHANNEL_VALUE, CHANNEL_INFO, EXPECTED_LOWER, EXPECTED_UPPER, CALIBRATED, THRESHOLD,
+    COVERAGE, ANOMALOUS, WINDOW_END, LEARNING_ROWS, LEARNING_NEEDED, LEARNING_FROZEN, INCIDENT, SHADOW_INCIDENT, BUILD, START, LAG,
+    SOURCE_UP, ENTITIES, CHANNELS, CHANNELS_JUDGED, MODEL_AGE, RELOAD_OK, RELOAD_TIME, *COUNTED,
 )  # fmt: skip
 
 
