@@ -234,7 +234,7 @@ def _columns(names: list[str], x: Floats, seconds: Floats, profile: Profile) -> 
 
 def _apart(name: str, metric: str) -> dict[str, str]:
     """What tells two recorded names of one metric apart where the exporter publishes their sum."""
-    return {"part": name.split(".")[-1]} if metric == "network_tcp_queue_drops_total" else {}
+    return {"part": name.rsplit(".", maxsplit=1)[-1]} if metric == "network_tcp_queue_drops_total" else {}
 
 
 def _rate(column: Floats, seconds: Floats) -> Floats:

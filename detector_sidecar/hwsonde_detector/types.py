@@ -125,7 +125,7 @@ class Channel:
     address
         Where its device sits (PCI address or slot); empty where nothing tells.
     flow
-        Whether it is the rate of a counter: work done, time waited, errors. Less of it than usual is no cause.
+        Whether it is the rate of a counter (work done, time waited, errors) or how much a quantity swings: less of it than usual is no cause.
     paced
         Whether its values are read at a pace of their own, and only shown at each scrape.
     role

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from benchmarks import attribution, recorded_faults
+from benchmarks.attribution import Answer
 from benchmarks.recorded_faults import OURS, Fault, read_recording
 from hwsonde_detector.config.profiles import load_profiles
-from hwsonde_detector.types import Subsystem
+from hwsonde_detector.types import Device, Subsystem
 
 PROFILE = load_profiles(["hwsonde"])[0]
 BEGIN, SECONDS = 1_795_972_800.0, 420
@@ -21,9 +22,19 @@ RATES = {
     "sto.psi.some": (3e4, 5e3), "sto.dsk.io_ms": (50, 8), "sto.dsk.rd_ios": (40, 6), "net.dev0.rx_bytes": (5e6, 4e5),
     "net.tcp0.RetransSegs": (0.1, 0.1), "cpu.cg.train.usage_user": (5e8, 3e7),
 }  # fmt: skip
-FAULTS = (("mem_thrash", ["memory"], 300, 312, True), ("loss2", ["network"], 350, 362, True), ("fdleak", ["memory"], 390, 400, False))
+FAULTS = (
+    ("mem_thrash", ["memory"], 300, 312, True),
+    ("loss2", ["network"], 350, 362, True),
+    ("fdleak", ["memory"], 390, 400, False),
+)
 BY_FAULT = {
-    "mem_thrash": {"mem.psi.some": 3e5, "mem.psi.full": 2e5, "mem.vm.pgscan_direct": 5e4, "cpu.cpu0.user": 50, "cpu.cpu.user": 50},
+    "mem_thrash": {
+        "mem.psi.some": 3e5,
+        "mem.psi.full": 2e5,
+        "mem.vm.pgscan_direct": 5e4,
+        "cpu.cpu0.user": 50,
+        "cpu.cpu.user": 50,
+    },
     "loss2": {"net.tcp0.RetransSegs": 200, "net.dev0.rx_bytes": -4e6},
 }
 
@@ -64,7 +75,10 @@ def test_every_metric_of_the_map_is_one_that_the_profile_reads() -> None:
 
 def test_a_recording_becomes_series_in_the_exporters_units(folder: Path) -> None:
     recording = read_recording(folder, PROFILE)
-    told = {one.name.removeprefix("hwsonde_"): values for one, values in zip(recording.series, recording.values.T, strict=True)}
+    told = {
+        one.name.removeprefix("hwsonde_"): values
+        for one, values in zip(recording.series, recording.values.T, strict=True)
+    }
     assert recording.times[0] == 1000 * BEGIN
     assert np.diff(told["memory_pressure_waiting_seconds_total"]).mean() == pytest.approx(0.01, rel=0.3)
     assert told["cpu_busy_sampled_ratio_count"].tolist() == list(range(1, SECONDS + 1))
@@ -74,7 +88,9 @@ def test_a_recording_becomes_series_in_the_exporters_units(folder: Path) -> None
     assert recording.faults[2].subsystems == {"memory", "storage"}
     labels = [dict(one.labels) for one in recording.series if one.name == "hwsonde_storage_requests_total"]
     assert labels == [{"instance": "host:1", "job": "recorded", "node": "host", "device": "disk", "operation": "read"}]
-    directions = {dict(one.labels)["direction"] for one in recording.series if one.name == "hwsonde_network_bytes_total"}
+    directions = {
+        dict(one.labels)["direction"] for one in recording.series if one.name == "hwsonde_network_bytes_total"
+    }
     assert directions == {"received"}
 
 
@@ -98,15 +114,24 @@ def test_faults_are_found_and_named_and_a_fault_without_effect_does_not_count(
     assert "memory" in rows["mem_thrash"]
     assert rows["loss2"][1:4] == ["1/1", "1/1", "1/1"]
     assert rows["all"][1:4] == ["2/2", "2/2", "2/2"]
-    assert lines[-1].startswith("right of the found: 1.00; always ")
-    assert lines[-1].endswith(": 0.50")
+    assert lines[-1].startswith("right: 1.00 of the found, 1.00 of all; always ")
+    assert lines[-1].endswith(": 0.50 of the found")
 
 
 def test_a_wrong_name_is_counted_as_wrong() -> None:
     fault = Fault("cpu_hog1", frozenset({"cpu"}), 0, 10_000, effective=True)
-    lines = attribution.report([(fault, None, "network"), (fault, None, "cpu")])
-    assert lines[1].split()[:4] == ["cpu_hog1", "0/2", "0/0", "1/2"]
-    assert attribution.report([])[-1] == "right of the found: 0.00; always nothing: 0.00"
+    disk = (Device("disk", "vda"),)
+    lines = attribution.report(
+        [
+            Answer(fault, found=True, subsystem=Subsystem.STORAGE, devices=disk),
+            Answer(fault, found=False, subsystem=Subsystem.CPU, devices=()),
+            Answer(fault, found=False, subsystem=None, devices=()),
+        ]
+    )
+    assert lines[1].split()[:4] == ["cpu_hog1", "1/3", "0/1", "1/3"]
+    assert "disk vda (1)" in lines[1]
+    assert lines[-1] == "right: 0.00 of the found, 0.33 of all; always cpu: 1.00 of the found"
+    assert attribution.report([])[-1] == "right: 0.00 of the found, 0.00 of all; always nothing: 0.00 of the found"
 
 
 def test_a_folder_without_a_recording_is_one_clear_line(

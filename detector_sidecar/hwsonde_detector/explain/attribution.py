@@ -2,7 +2,8 @@
 
 Evidence is additive and made of each channel alone, so that a channel which has none moves no share of any other. What a channel
 counts for is its weight: a cause (waiting, errors, stalls) counts in full, use and throughput, which a fault elsewhere moves as well,
-for a part. A flow that fell counts for less again: work that does not get done is held up by something else.
+for a part; CPU time, which everything needs, for the least. A flow that fell counts for less again: work that does not get done is held up
+by something else.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from hwsonde_detector.types import Channel, Contribution, Device, Floats, Subsys
 
 # A subsystem is judged by its loudest channels, so that one with many channels does not win by their number.
 _LOUDEST = 3
+# Decades beyond which a channel is more or less broken, not more or less rare, and what is left of those: enough to rank channels.
+_RARE = 6.0
+_BEYOND = 0.1
 # What is left of the evidence of a flow that fell, and how far it must have fallen, in spreads.
-_FELL_WEIGHT = 1.0 / 3.0
+_FELL_WEIGHT = 0.1
 _FELL = -1.0
 # A device is named when its loudest channel has at least this part of the evidence that the loudest one of the subsystem has.
 _DEVICE_PART = 0.5
@@ -31,7 +35,8 @@ _ALIKE = 0.5
 def evidence(surprises: Floats, channels: Sequence[Channel], deviations: Floats | None = None) -> Floats:
     """Weighted evidence (n, c) of surprises (n, c): what lies beyond the usual; a quiet channel has exactly none.
 
-    That a quiet channel has none is why shares do not move when an unrelated channel is added.
+    That a quiet channel has none is why shares do not move when an unrelated channel is added. Beyond one in a million it hardly grows: a
+    channel that had never moved at all is infinitely surprising when it does, and must not outvote three that speak of a fault.
 
     Parameters
     ----------
@@ -43,7 +48,8 @@ def evidence(surprises: Floats, channels: Sequence[Channel], deviations: Floats 
         float64 (n, c): signed mean deviation over the window, in spreads, NaN where not known; without it no flow is known to have fallen.
     """
     weights = np.array([channel.weight for channel in channels])
-    strength = np.maximum(surprises - KNEE, 0.0) * weights
+    decades = np.minimum(surprises, _RARE) + _BEYOND * np.maximum(surprises - _RARE, 0.0)
+    strength = np.maximum(decades - KNEE, 0.0) * weights
     if deviations is not None:
         flows = np.array([channel.flow for channel in channels], np.bool_)
         strength = np.where(flows & (np.nan_to_num(deviations) < _FELL), strength * _FELL_WEIGHT, strength)
@@ -71,7 +77,9 @@ def by_device(strength: Floats, channels: Sequence[Channel]) -> dict[Device, flo
         device = channels[index].device
         if device is not None:
             sums[device] = sums.get(device, 0.0) + float(strength[index])
-    return dict(sorted(((device, value / total) for device, value in sums.items()), key=lambda pair: (-pair[1], pair[0])))
+    return dict(
+        sorted(((device, value / total) for device, value in sums.items()), key=lambda pair: (-pair[1], pair[0]))
+    )
 
 
 def devices_to_blame(strength: Floats, channels: Sequence[Channel], subsystem: Subsystem) -> tuple[Device, ...]:
@@ -121,7 +129,9 @@ def top_channels(
     total = float(strength.sum())
     if total <= 0:
         return ()
-    ranked = sorted(np.flatnonzero(strength > 0).tolist(), key=lambda index: (-strength[index], model.channels[index].name))
+    ranked = sorted(
+        np.flatnonzero(strength > 0).tolist(), key=lambda index: (-strength[index], model.channels[index].name)
+    )
     order = ranked[:limit]
     top = []
     for index, direction in zip(order, directions(model, rows, order, width), strict=True):

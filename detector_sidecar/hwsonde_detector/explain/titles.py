@@ -92,7 +92,7 @@ def title(
     top: Sequence[Contribution],
     onset_ms: int,
     devices: Sequence[Device] = (),
-    order: Order = Order(),  # noqa: B008  frozen
+    order: Order = Order(),
 ) -> str:
     """Sentence for a page.
 

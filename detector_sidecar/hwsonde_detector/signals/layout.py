@@ -176,7 +176,8 @@ def _channel(rule: Rule, values: tuple[str, ...], sites: Mapping[Device, str]) -
         signed=rule.parts[0].reading is Reading.CHANGE,
         title=rule.title_of(dict(labels)),
         address=sites.get(device, "") if device is not None else "",
-        flow=rule.formula is Formula.PLAIN and rule.parts[0].reading is Reading.RATE,
+        flow=rule.formula is Formula.DEVIATION
+        or (rule.formula is Formula.PLAIN and rule.parts[0].reading is Reading.RATE),
         paced=rule.clock is not None,
         role=rule.role,
     )

@@ -43,7 +43,9 @@ CHANNEL_SHARE = _gauge(
     "subsystem",
 )
 CHANNEL_VALUE = _gauge(
-    "hwsonde_anomaly_channel_value", "Newest value of a channel, in its own unit, of the largest of an open episode.", "channel"
+    "hwsonde_anomaly_channel_value",
+    "Newest value of a channel, in its own unit, of the largest of an open episode.",
+    "channel",
 )
 CHANNEL_INFO = _gauge(
     "hwsonde_anomaly_channel_info",

@@ -16,10 +16,17 @@ PROFILE = parse_profile(
 places:
   - {metric: gpu_info, kind: gpu, label: gpu, place: pci_bus_id}
 metrics:
-  - {name: clock_hertz, title: SM clock, kind: gauge, subsystem: gpu, by: [gpu], device: {kind: gpu, label: gpu}, scale: {floor: 1.0e+7}, unit: hertz}
-  - {name: activity_ratio, title: SM activity, kind: gauge, subsystem: gpu, by: [gpu], device: {kind: gpu, label: gpu}, scale: {floor: 0.01}, unit: ratio}
-  - {name: power_watts, title: power, kind: gauge, subsystem: power, by: [gpu], device: {kind: gpu, label: gpu}, scale: {floor: 5}, unit: watts}
-  - {name: temperature_celsius, title: temperature, kind: gauge, subsystem: thermal, by: [gpu], device: {kind: gpu, label: gpu}, scale: {floor: 1}, unit: celsius}
+  - name: clock_hertz
+    title: SM clock
+    kind: gauge
+    subsystem: gpu
+    by: [gpu]
+    device: &gpu {kind: gpu, label: gpu}
+    scale: {floor: 1.0e+7}
+    unit: hertz
+  - {name: activity_ratio, title: SM activity, kind: gauge, subsystem: gpu, by: [gpu], device: *gpu, scale: {floor: 0.01}, unit: ratio}
+  - {name: power_watts, title: power, kind: gauge, subsystem: power, by: [gpu], device: *gpu, scale: {floor: 5}, unit: watts}
+  - {name: temperature_celsius, title: temperature, kind: gauge, subsystem: thermal, by: [gpu], device: *gpu, scale: {floor: 1}, unit: celsius}
   - {name: busy_ratio, title: CPU busy time, kind: gauge, subsystem: cpu, scale: {floor: 0.02}, unit: ratio}
   - {name: waiting_ratio, kind: gauge, subsystem: cpu, scale: {floor: 0.02}, unit: ratio}
 """,

@@ -41,13 +41,24 @@ def test_quiet_channels_have_no_evidence_and_symptoms_little():
     np.testing.assert_allclose(strength, [[0.0, 0.0, (5.0 - 1.7) * 0.3]])
 
 
-def test_a_flow_that_fell_counts_for_a_third_and_nothing_else_changes():
+def test_a_flow_that_fell_counts_for_a_tenth_and_nothing_else_changes():
     flow = replace(A, flow=True)
     surprises = np.full((1, 5), 4.7)
     deviations = np.array([[-9.0, 9.0, -9.0, -0.5, np.nan]])
     strength = evidence(surprises, (flow, flow, A, flow, flow), deviations)
-    np.testing.assert_allclose(strength, [[1.0, 3.0, 3.0, 3.0, 3.0]])
+    np.testing.assert_allclose(strength, [[0.3, 3.0, 3.0, 3.0, 3.0]])
     np.testing.assert_allclose(evidence(surprises, (flow,) * 5), np.full((1, 5), 3.0))
+
+
+def test_beyond_one_in_a_million_evidence_only_ranks():
+    strength = evidence(np.array([[6.0, 16.0, 18.0]]), (A, A, A))
+    np.testing.assert_allclose(strength, [[4.3, 5.3, 5.5]])
+
+
+def test_a_channel_that_never_moved_before_does_not_outvote_three_that_speak_of_a_fault():
+    channels = (Channel("nice", Subsystem.CPU, weight=0.2), *(Channel(f"m{n}", Subsystem.MEMORY) for n in range(3)))
+    shares = by_subsystem(evidence(np.array([[18.0, 3.0, 2.5, 2.2]]), channels)[0], channels)
+    assert shares[Subsystem.MEMORY] > 2 * shares[Subsystem.CPU]
 
 
 def test_many_quiet_channels_do_not_outweigh_three_loud_ones():

@@ -67,7 +67,9 @@ def test_what_never_moves_is_not_stuck(model):
 
 @given(
     st.lists(
-        st.lists(st.floats(width=64) | st.just(100.0), min_size=3, max_size=3), min_size=1, max_size=rows_needed(WIDTH) + 4
+        st.lists(st.floats(width=64) | st.just(100.0), min_size=3, max_size=3),
+        min_size=1,
+        max_size=rows_needed(WIDTH) + 4,
     )
 )
 def test_any_rows_give_one_direction_each_that_older_rows_and_other_channels_do_not_change(model, values):
@@ -82,7 +84,13 @@ def test_any_rows_give_one_direction_each_that_older_rows_and_other_channels_do_
 
 @pytest.mark.parametrize(
     ("value", "deviation", "expected"),
-    [(2.0, -1.0, "high"), (-1.0, 3.0, "low"), (0.5, -1.0, "low"), (0.5, 1.0, "high"), (float("nan"), float("nan"), "high")],
+    [
+        (2.0, -1.0, "high"),
+        (-1.0, 3.0, "low"),
+        (0.5, -1.0, "low"),
+        (0.5, 1.0, "high"),
+        (float("nan"), float("nan"), "high"),
+    ],
 )
 def test_a_contribution_tells_its_direction_by_its_value(value, deviation, expected):
     made = Contribution(GAUGE, 0.5, deviation, value, 0.0, 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from dataclasses import replace
 
 import pytest
@@ -15,7 +15,7 @@ from hwsonde_detector.types import Channel, Contribution, Device, Direction, Ent
 ENTITY = Entity((("cluster", ""), ("node", "n17")))
 GPU = Device("gpu", "3")
 ADDRESS = "0000:8d:00.0"
-SINCE = round(datetime.datetime(2026, 11, 29, 19, 23, 41, tzinfo=datetime.UTC).timestamp() * 1000)
+SINCE = round(dt.datetime(2026, 11, 29, 19, 23, 41, tzinfo=dt.UTC).timestamp() * 1000)
 CLOCK = Channel("gpu_clock{gpu=3}", Subsystem.GPU, GPU, unit="hertz", title="SM clock", address=ADDRESS)
 POWER = Channel("gpu_power{gpu=3}", Subsystem.POWER, GPU, unit="watts", title="power", address=ADDRESS)
 WRITTEN = Channel("b", Subsystem.STORAGE, Device("disk", "vda"), unit="bytes/s")

@@ -222,7 +222,11 @@ def test_limited_to_some_subsystems():
         (f"metrics:\n- {ENTRY[:-1]}, by: [d, d]}}", 2, "by names a label twice"),
         (f"metrics:\n- {ENTRY[:-1]}, by: [d], title: 'x {{e}}'}}", 2, "title: {e} must be one of by"),
         (f"metrics:\n- {ENTRY[:-1]}, title: {'x' * 81}}}", 2, "metrics[0].title"),
-        (f"places:\n- {{metric: a, kind: gpu, label: b}}\nmetrics:\n- {ENTRY}", 2, "places[0].place: the key is missing"),
+        (
+            f"places:\n- {{metric: a, kind: gpu, label: b}}\nmetrics:\n- {ENTRY}",
+            2,
+            "places[0].place: the key is missing",
+        ),
         (f"clock: c\nmetrics:\n- {ENTRY[:-1]}, collector: ''}}", 3, "metrics[0].collector"),
         (f"clock: a-b\nmetrics:\n- {ENTRY}", 1, "clock"),
         (f"metrics:\n- {ENTRY[:-1]}, squares: {{reference: 1}}}}", 2, "belong to kind: moments"),

@@ -67,7 +67,11 @@ def test_a_host_gives_its_history_thinned_without_losing_the_peak() -> None:
     assert set(history["subsystems"]) == {"cpu", "memory", "network", "storage", "power"}
     assert document["top"][0]["channel"] == "cpu_sampled_busy_ratio"
     assert document["top"][3]["device"] == {"class": "disk", "name": "nvme0n1"}
-    assert (document["top"][3]["direction"], document["top"][3]["title"], document["top"][3]["address"]) == ("high", "", "")
+    assert (document["top"][3]["direction"], document["top"][3]["title"], document["top"][3]["address"]) == (
+        "high",
+        "",
+        "",
+    )
     assert len(document["episodes"]["open"]) == len(document["episodes"]["past"]) == 1
 
 

@@ -197,4 +197,3 @@ def test_judge_leaves_unknown_channels_out(trained) -> None:
     assert (judged.surprises[:, 1] == 0).all()
     assert np.isnan(judged.deviations[:, 1]).all()
     assert np.isfinite(judged.fused).all()
-
