@@ -245,9 +245,7 @@ def _episode(
         host.threshold.episode_closed()
         return _close(host, score.end_ms)
     if opens:
-        recent = Newest(
-            judged.values[: row + 1], judged.times[: row + 1], host.interval_ms or 0, settings.window.rows
-        )
+        recent = Newest(judged.values[: row + 1], judged.times[: row + 1], host.interval_ms or 0, settings.window.rows)
         host.told_peak = score.fused
         host.watch.pages += 1
         host.episode = opened(

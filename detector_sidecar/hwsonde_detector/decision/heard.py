@@ -44,7 +44,9 @@ class Heard:
         new = np.column_stack([raw, fused]).astype(np.float32)
         known = new[np.isfinite(new).all(axis=1)]
         same = self.scores.shape[1] == new.shape[1]
-        scores, rows = (self.scores, self.learned) if same else (np.zeros((0, new.shape[1]), np.float32), np.zeros(0, np.int64))
+        scores, rows = (
+            (self.scores, self.learned) if same else (np.zeros((0, new.shape[1]), np.float32), np.zeros(0, np.int64))
+        )
         self.scores = np.concatenate([scores, known])[-limit:]
         self.learned = np.concatenate([rows, np.full(len(known), learned, np.int64)])[-limit:]
 

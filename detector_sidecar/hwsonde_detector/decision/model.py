@@ -164,9 +164,7 @@ def judge(
     moved = model.scale.standardise(values, model.channels)
     full = full_windows(times[past:], interval_ms, width)
     ends = np.flatnonzero(full) + past + width - 1
-    streams = {
-        stream: rows[full] for stream, rows in _streams(moved[:, model.kept], settings, past).items()
-    }
+    streams = {stream: rows[full] for stream, rows in _streams(moved[:, model.kept], settings, past).items()}
     known = {stream: np.isfinite(rows) for stream, rows in streams.items()}
     raw = np.zeros((len(ends), len(model.detectors)))
     surprises = np.zeros_like(raw)

@@ -11,7 +11,8 @@ from typing import TypeVar
 from hwsonde_detector.config import Config
 from hwsonde_detector.config.constraints import constraints
 from hwsonde_detector.config.loading import parse_config
-from hwsonde_detector.config.models import Origin, Section
+from hwsonde_detector.config.models import Origin
+from hwsonde_detector.config.section import Section
 from hwsonde_detector.config.tree import MAX_BYTES, dotted
 from hwsonde_detector.errors import ConfigError
 from hwsonde_detector.files import read_regular
@@ -22,7 +23,7 @@ CONFIGURED = "configured"
 """The preset that changes nothing."""
 
 # What a preset does not change: from where is read, how hosts are named, and what only a service has.
-_EDGES = frozenset({"mode", "entity_labels", "source", "tick", "state", "archive", "web", "links", "log"})
+_EDGES = frozenset({"preset", "mode", "entity_labels", "source", "tick", "state", "archive", "web", "links", "log"})
 
 
 def shipped_presets() -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from hwsonde_detector.service.saving import Saver
 from hwsonde_detector.service.trouble import Trouble
 from hwsonde_detector.sources.base import Read
 from hwsonde_detector.telemetry import Counters
-from hwsonde_detector.types import Outputs, SampleBatch
+from hwsonde_detector.types import EntityReport, Outputs, SampleBatch
 
 log = logging.getLogger("hwsonde_detector.service")
 
@@ -249,14 +249,7 @@ class Loop:
             self._source_clock.rest()
         self._hosts.take(outputs, monotonic, self._pace.tick_ms)
         for report in outputs.reports:
-            self.counters.add(telemetry.WINDOWS_SCORED, len(report.scores))
-            for reason, count in report.skipped.items():
-                family = telemetry.VALUES_DROPPED if reason in telemetry.DROP_REASONS else telemetry.WINDOWS_SKIPPED
-                self.counters.add(family, count, reason)
-            for reason, count in report.excused.items():
-                self.counters.add(telemetry.WINDOWS_EXCUSED, count, reason)
-            for change, count in report.changes.items():
-                self.counters.add(telemetry.REGIMES, count, change)
+            self._count(report)
         for event in outputs.events:
             if event.phase == "opened":
                 self.counters.add(telemetry.EPISODES, 1, str(event.episode.subsystem))
@@ -265,6 +258,16 @@ class Loop:
                 self.counters.add(telemetry.DATA_FAULTS, 1, str(fault.episode.kind))
         for observe in self._observers:
             observe(outputs)
+
+    def _count(self, report: EntityReport) -> None:
+        self.counters.add(telemetry.WINDOWS_SCORED, len(report.scores))
+        for reason, count in report.skipped.items():
+            family = telemetry.VALUES_DROPPED if reason in telemetry.DROP_REASONS else telemetry.WINDOWS_SKIPPED
+            self.counters.add(family, count, reason)
+        for reason, count in report.excused.items():
+            self.counters.add(telemetry.WINDOWS_EXCUSED, count, reason)
+        for change, count in report.changes.items():
+            self.counters.add(telemetry.REGIMES, count, change)
 
     def _wait(self) -> float:
         now_ms, _ = self._timeline.now_ms(self._clock.now_ms(), self._clock.monotonic())

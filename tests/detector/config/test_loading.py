@@ -59,7 +59,9 @@ entity_labels: [node]
 subsystems: [cpu, memory]
 window: {rows: 4, step: 2, features: [mean]}
 learning: {first_rows: 20, calibrated_rows: 30, memory_rows: 40, refit_growth: 0.1, refit_rows: 5, frozen_rows: 6}
-detectors: {members: [zscore], fusion: mean, agreement: 1, calibration: live, residual: false, correlation: 0.5, keep_constant: false, variance_kept: 0.9, knee: 6, trees: 7, tree_rows: 8, seed: 9}
+detectors:
+  {members: [zscore], fusion: mean, agreement: 1, calibration: live, residual: false, correlation: 0.5, keep_constant: false,
+   variance_kept: 0.9, knee: 6, trees: 7, tree_rows: 8, seed: 9}
 episodes: {budget: 20, risk: 1e-4, raise_at: 2, clear_at: 0.5, raise_windows: 1, raise_of: 2, clear_windows: 3, settle_rows: 4, gone_after: 90s}
 regimes: {learn_rows: 30, confirm_rows: 2, kept: 1, rebase_rows: 40, long_rows: 130, forget_after: 2h}
 """

@@ -53,7 +53,10 @@ def test_an_own_preset_is_found_beside_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("source: {url: x}\n", "mine.yaml:1: source: not a part of a preset; allowed: window, learning, detectors, episodes"),
+        (
+            "source: {url: x}\n",
+            "mine.yaml:1: source: not a part of a preset; allowed: window, learning, detectors, episodes",
+        ),
         ("window:\n  rows: 1\n", "mine.yaml:2: window.rows: 1"),
         ("window:\n  row: 1\n", "mine.yaml:2: window.row: unknown key, did you mean rows?"),
         ("- a\n", "mine.yaml:1: the file holds"),
@@ -71,7 +74,10 @@ def test_what_is_wrong_in_a_preset_is_told_with_its_own_place(tmp_path: Path, te
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("revel", "preset: 'revel' is not shipped; allowed: default, reveal, or a path"), ("gone.yaml", "the preset cannot be read")],
+    [
+        ("revel", "preset: 'revel' is not shipped; allowed: default, reveal, or a path"),
+        ("gone.yaml", "the preset cannot be read"),
+    ],
 )
 def test_a_preset_that_is_not_there(tmp_path: Path, name: str, says: str) -> None:
     (tmp_path / "detector.yaml").write_text(f"preset: {name}\n")

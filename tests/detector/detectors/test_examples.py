@@ -10,7 +10,14 @@ import pytest
 
 @pytest.mark.parametrize(
     "module",
-    ["detectors.zscore", "detectors.mahalanobis", "detectors.isolation_forest", "detectors.ridge", "detectors.mixture", "decision.fusion"],
+    [
+        "detectors.zscore",
+        "detectors.mahalanobis",
+        "detectors.isolation_forest",
+        "detectors.ridge",
+        "detectors.mixture",
+        "decision.fusion",
+    ],
 )
 def test_examples(module: str) -> None:
     result = doctest.testmod(import_module(f"hwsonde_detector.{module}"))

@@ -1,0 +1,50 @@
+"""What one step says of all hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hwsonde_detector.types.faults import DataFaultEvent, DataQuality
+from hwsonde_detector.types.samples import Entity
+from hwsonde_detector.types.scores import Episode, EpisodeEvent, Learning, Score, SettingFinding
+
+
+@dataclass(frozen=True, slots=True)
+class EntityReport:
+    """What one step says of one entity.
+
+    ``named_by_instance`` says that the host's label is missing and the host part of ``instance`` serves for it.
+    ``excused`` counts windows above 1 that opened no episode because workloads had changed, by reason; ``changes`` how often another model came
+    into force, by what happened (learned, returned, rebased).
+    ``quality`` says how its data are; None where nobody looks.
+
+    ``settings`` are those that differ from its peers' or were changed lately, ``follows`` the host whose trouble explains that this one
+    deviates as well, so that no episode of its own is told; None where there is none.
+    """
+
+    entity: Entity
+    scores: tuple[Score, ...]
+    learning: Learning
+    interval_ms: int | None
+    open_episodes: tuple[Episode, ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    named_by_instance: bool = False
+    excused: Mapping[str, int] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
+    quality: DataQuality | None = None
+    settings: tuple[SettingFinding, ...] = ()
+    follows: Entity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What one step says: reports of the entities that exist (also of those without a new window) and episode events.
+
+    ``gone`` are entities that were known before and have had no sample for so long that their series must disappear.
+    """
+
+    reports: tuple[EntityReport, ...] = ()
+    events: tuple[EpisodeEvent, ...] = ()
+    gone: tuple[Entity, ...] = ()
+    fault_events: tuple[DataFaultEvent, ...] = ()
