@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from hwsonde_detector.decision.learning import Floats32, Memory, align
 from hwsonde_detector.decision.scaling import Scale
 from hwsonde_detector.detectors.columns import softened
-from hwsonde_detector.signals.windows import full_windows
-from hwsonde_detector.types import Channel, Floats, Times
+from hwsonde_detector.signals.windows import full_windows, transform
+from hwsonde_detector.types import Channel, Floats, Mask, Times
 
 BLOCK_ROWS = 12
 # Blocks are compared by their means in spreads; what lies further off counts with its logarithm.
@@ -35,14 +35,10 @@ class Axis:
     scale: Scale
     channels: tuple[Channel, ...]
 
-    def means(self, values: Floats32, channels: tuple[Channel, ...]) -> Floats:
-        """Mean (blocks, c) in spreads, of blocks (blocks, rows, channels); 0 where a block knows nothing of a channel."""
-        blocks, rows, count = values.shape
-        flat = align(values.reshape(blocks * rows, count), channels, self.channels).astype(np.float64)
-        moved = self.scale.standardise(flat, self.channels).reshape(blocks, rows, len(self.channels))
-        known = np.isfinite(moved)
-        total = np.where(known, moved, 0.0).sum(axis=1)
-        return softened(np.asarray(total / np.maximum(known.sum(axis=1), 1), np.float64), _FAR)
+    def place(self, levels: Floats, channels: tuple[Channel, ...]) -> Floats:
+        """Levels (blocks, channels) on this scale, as (blocks, c) in spreads; 0 where a block knows nothing of a channel."""
+        moved = (align(levels, channels, self.channels) - self.scale.centre) / self.scale.spread
+        return softened(np.where(np.isfinite(moved), moved, 0.0), _FAR)
 
 
 def block_rows(width: int) -> int:
@@ -62,12 +58,18 @@ class Ages:
         int64 (blocks, rows) and float32 (blocks, rows, c).
     seen
         Accepted rows that were offered already.
+    levels
+        float64 (blocks, c): means on the axis on which values are judged; NaN where nothing is known.
     """
 
     channels: tuple[Channel, ...] = ()
     times: Times = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     values: Floats32 = field(default_factory=lambda: np.zeros((0, 0, 0), np.float32))
     seen: int = 0
+    levels: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.levels = _levels(self.values, self.channels)
 
     @property
     def rows(self) -> int:
@@ -94,7 +96,7 @@ class Ages:
         size = block_rows(width)
         if self.times.size and self.times.shape[1] != size:
             # Windows became wider or narrower: blocks of another length do not fit beside the new ones.
-            self.times, self.values = np.zeros((0, size), np.int64), np.zeros((0, size, 0), np.float32)
+            self._keep(np.zeros(len(self.times), np.bool_))
         first = accepted - len(memory.times)
         # Rows that have left the memory already cannot be taken any more.
         self.seen += -(-max(first - self.seen, 0) // size) * size
@@ -106,7 +108,7 @@ class Ages:
                 self._add(times, memory.values[begin : begin + size], memory.channels)
                 self._forget(int(times[-1]) - forget_ms)
                 if len(self.times) > max(most // size, 2):
-                    self._drop(_redundant(axis.means(self.values, self.channels)))
+                    self._keep(np.arange(len(self.times)) != _redundant(axis.place(self.levels, self.channels)))
 
     def before(self, first_ms: int | None, channels: tuple[Channel, ...]) -> tuple[Times, Floats32]:
         """Blocks that ended before a time (None: all), as times (blocks, rows) and values (blocks, rows, channels)."""
@@ -118,21 +120,33 @@ class Ages:
     def _add(self, times: Times, values: Floats32, channels: tuple[Channel, ...]) -> None:
         if not len(self.times):
             self.channels, self.times, self.values = channels, times[None].copy(), values[None].copy()
+            self.levels = _levels(self.values, channels)
             return
         if channels != self.channels:
             # The newest rows say which channels there are.
             _, self.values = self.before(None, channels)
-            self.channels = channels
+            self.channels, self.levels = channels, _levels(self.values, channels)
         self.times = np.concatenate([self.times, times[None]])
         self.values = np.concatenate([self.values, values[None]])
+        self.levels = np.concatenate([self.levels, _levels(values[None], channels)])
 
     def _forget(self, before_ms: int) -> None:
         kept = self.times[:, -1] >= before_ms
         if not kept.all():
-            self.times, self.values = self.times[kept], self.values[kept]
+            self._keep(kept)
 
-    def _drop(self, index: int) -> None:
-        self.times, self.values = np.delete(self.times, index, axis=0), np.delete(self.values, index, axis=0)
+    def _keep(self, chosen: Mask) -> None:
+        self.times, self.values, self.levels = self.times[chosen], self.values[chosen], self.levels[chosen]
+
+
+def _levels(values: Floats32, channels: tuple[Channel, ...]) -> Floats:
+    """Means (blocks, c) of blocks (blocks, rows, c) on the axis on which they are judged."""
+    blocks, rows, count = values.shape
+    moved = transform(values.reshape(blocks * rows, count).astype(np.float64), channels).reshape(blocks, rows, count)
+    known = np.isfinite(moved)
+    number = known.sum(axis=1)
+    total = np.where(known, moved, 0.0).sum(axis=1)
+    return np.asarray(np.where(number > 0, total / np.maximum(number, 1), np.nan), np.float64)
 
 
 def _redundant(means: Floats) -> int:

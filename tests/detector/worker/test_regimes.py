@@ -104,7 +104,7 @@ def test_what_a_workload_explains_waits_while_one_is_learned_and_pages_later() -
     begins = {"storage": 320, "memory": 720}
 
     def fault(name: str, second: int, value: float) -> float:
-        begin = begins.get(name.split("_")[0], 800)
+        begin = begins.get(name.split("_", maxsplit=1)[0], 800)
         return value * 4 if begin <= second < begin + 30 else value
 
     _, outputs = play(ticks(800, used_by(spans, also=fault), {"job:1": spans}), plan_for())
