@@ -1,8 +1,9 @@
 """What a regime looked like longer ago than its newest rows tell: a few blocks of neighbouring rows, as unlike each other as can be had.
 
 The newest rows (`hwsonde_detector.decision.learning.Memory`) are an hour at one row a second; a job that runs once a day is then forgotten 23 times a
-day. Accepted rows are therefore also cut into blocks; a block that is kept takes part in the next fits for days. When there are too many, of
-the two blocks that are most alike the older one goes: what happens all the time is thinned, what happens once a day stays.
+day. Accepted rows are therefore also cut into blocks; a block that is kept takes part in the next fits for days. When there are too many, one of
+those goes that have most of their like: the distance to the fourth nearest is smallest. What happens all the time is thinned, and of what happens once
+a day four blocks stay, which are a hundredth of the rows of a fit: as many as a model needs to know it.
 
 Blocks and not single rows, because a window needs neighbours.
 """
@@ -21,6 +22,8 @@ from hwsonde_detector.signals.windows import full_windows, transform
 from hwsonde_detector.types import Channel, Floats, Mask, Times
 
 BLOCK_ROWS = 12
+# Blocks that may be alike before one of them goes.
+_LIKE = 4
 # Blocks are compared by their means in spreads; what lies further off counts with its logarithm.
 _FAR = 8.0
 # Fits judge their rows in four folds of neighbours; each fold gets its share of the old blocks, or the tails would be those of a model that
@@ -108,7 +111,7 @@ class Ages:
                 self._add(times, memory.values[begin : begin + size], memory.channels)
                 self._forget(int(times[-1]) - forget_ms)
                 if len(self.times) > max(most // size, 2):
-                    self._keep(np.arange(len(self.times)) != _redundant(axis.place(self.levels, self.channels)))
+                    self._keep(np.arange(len(self.times)) != _crowded(axis.place(self.levels, self.channels)))
 
     def before(self, first_ms: int | None, channels: tuple[Channel, ...]) -> tuple[Times, Floats32]:
         """Blocks that ended before a time (None: all), as times (blocks, rows) and values (blocks, rows, channels)."""
@@ -149,12 +152,13 @@ def _levels(values: Floats32, channels: tuple[Channel, ...]) -> Floats:
     return np.asarray(np.where(number > 0, total / np.maximum(number, 1), np.nan), np.float64)
 
 
-def _redundant(means: Floats) -> int:
-    """Index of the older one of the two blocks whose means (blocks, c) are nearest."""
+def _crowded(means: Floats) -> int:
+    """Index of the block that has most of its like, of means (blocks, c): the oldest of those whose fourth nearest is nearest."""
     square = np.square(means).sum(axis=1)
-    distance = square[:, None] + square[None, :] - 2.0 * (means @ means.T)
-    older, newer = np.triu_indices(len(means), 1)
-    return int(older[np.argmin(distance[older, newer])])
+    distance = np.maximum(square[:, None] + square[None, :] - 2.0 * (means @ means.T), 0.0)
+    np.fill_diagonal(distance, np.inf)
+    place = min(_LIKE, len(means) - 1) - 1
+    return int(np.argmin(np.partition(distance, place, axis=1)[:, place]))
 
 
 def training_rows(memory: Memory, ages: Ages) -> tuple[tuple[Channel, ...], Times, Floats]:
