@@ -1,8 +1,9 @@
 """What a regime looked like longer ago than its newest rows tell: a few blocks of neighbouring rows, as unlike each other as can be had.
 
 The newest rows (`hwsonde_detector.decision.learning.Memory`) are an hour at one row a second; a job that runs once a day is then forgotten 23 times a
-day. Accepted rows are therefore also cut into blocks; a block that is kept takes part in the next fits for days. When there are too many, of
-the two blocks that are most alike the older one goes: what happens all the time is thinned, what happens once a day stays.
+day. Accepted rows are therefore also cut into blocks; a block that is kept takes part in the next fits for days. When there are too many, one of
+those goes that have most of their like: the distance to the fourth nearest is smallest. What happens all the time is thinned, and of what happens once
+a day four blocks stay, which are a hundredth of the rows of a fit: as many as a model needs to know it.
 
 Blocks and not single rows, because a window needs neighbours.
 """
@@ -17,10 +18,12 @@ from numpy.typing import NDArray
 from hwsonde_detector.decision.learning import Floats32, Memory, align
 from hwsonde_detector.decision.scaling import Scale
 from hwsonde_detector.detectors.columns import softened
-from hwsonde_detector.signals.windows import full_windows
-from hwsonde_detector.types import Channel, Floats, Times
+from hwsonde_detector.signals.windows import full_windows, transform
+from hwsonde_detector.types import Channel, Floats, Mask, Times
 
 BLOCK_ROWS = 12
+# Blocks that may be alike before one of them goes.
+_LIKE = 4
 # Blocks are compared by their means in spreads; what lies further off counts with its logarithm.
 _FAR = 8.0
 # Fits judge their rows in four folds of neighbours; each fold gets its share of the old blocks, or the tails would be those of a model that
@@ -35,14 +38,10 @@ class Axis:
     scale: Scale
     channels: tuple[Channel, ...]
 
-    def means(self, values: Floats32, channels: tuple[Channel, ...]) -> Floats:
-        """Mean (blocks, c) in spreads, of blocks (blocks, rows, channels); 0 where a block knows nothing of a channel."""
-        blocks, rows, count = values.shape
-        flat = align(values.reshape(blocks * rows, count), channels, self.channels).astype(np.float64)
-        moved = self.scale.standardise(flat, self.channels).reshape(blocks, rows, len(self.channels))
-        known = np.isfinite(moved)
-        total = np.where(known, moved, 0.0).sum(axis=1)
-        return softened(np.asarray(total / np.maximum(known.sum(axis=1), 1), np.float64), _FAR)
+    def place(self, levels: Floats, channels: tuple[Channel, ...]) -> Floats:
+        """Levels (blocks, channels) on this scale, as (blocks, c) in spreads; 0 where a block knows nothing of a channel."""
+        moved = (align(levels, channels, self.channels) - self.scale.centre) / self.scale.spread
+        return softened(np.where(np.isfinite(moved), moved, 0.0), _FAR)
 
 
 def block_rows(width: int) -> int:
@@ -62,12 +61,18 @@ class Ages:
         int64 (blocks, rows) and float32 (blocks, rows, c).
     seen
         Accepted rows that were offered already.
+    levels
+        float64 (blocks, c): means on the axis on which values are judged; NaN where nothing is known.
     """
 
     channels: tuple[Channel, ...] = ()
     times: Times = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     values: Floats32 = field(default_factory=lambda: np.zeros((0, 0, 0), np.float32))
     seen: int = 0
+    levels: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.levels = _levels(self.values, self.channels)
 
     @property
     def rows(self) -> int:
@@ -94,7 +99,7 @@ class Ages:
         size = block_rows(width)
         if self.times.size and self.times.shape[1] != size:
             # Windows became wider or narrower: blocks of another length do not fit beside the new ones.
-            self.times, self.values = np.zeros((0, size), np.int64), np.zeros((0, size, 0), np.float32)
+            self._keep(np.zeros(len(self.times), np.bool_))
         first = accepted - len(memory.times)
         # Rows that have left the memory already cannot be taken any more.
         self.seen += -(-max(first - self.seen, 0) // size) * size
@@ -106,7 +111,7 @@ class Ages:
                 self._add(times, memory.values[begin : begin + size], memory.channels)
                 self._forget(int(times[-1]) - forget_ms)
                 if len(self.times) > max(most // size, 2):
-                    self._drop(_redundant(axis.means(self.values, self.channels)))
+                    self._keep(np.arange(len(self.times)) != _crowded(axis.place(self.levels, self.channels)))
 
     def before(self, first_ms: int | None, channels: tuple[Channel, ...]) -> tuple[Times, Floats32]:
         """Blocks that ended before a time (None: all), as times (blocks, rows) and values (blocks, rows, channels)."""
@@ -118,29 +123,42 @@ class Ages:
     def _add(self, times: Times, values: Floats32, channels: tuple[Channel, ...]) -> None:
         if not len(self.times):
             self.channels, self.times, self.values = channels, times[None].copy(), values[None].copy()
+            self.levels = _levels(self.values, channels)
             return
         if channels != self.channels:
             # The newest rows say which channels there are.
             _, self.values = self.before(None, channels)
-            self.channels = channels
+            self.channels, self.levels = channels, _levels(self.values, channels)
         self.times = np.concatenate([self.times, times[None]])
         self.values = np.concatenate([self.values, values[None]])
+        self.levels = np.concatenate([self.levels, _levels(values[None], channels)])
 
     def _forget(self, before_ms: int) -> None:
         kept = self.times[:, -1] >= before_ms
         if not kept.all():
-            self.times, self.values = self.times[kept], self.values[kept]
+            self._keep(kept)
 
-    def _drop(self, index: int) -> None:
-        self.times, self.values = np.delete(self.times, index, axis=0), np.delete(self.values, index, axis=0)
+    def _keep(self, chosen: Mask) -> None:
+        self.times, self.values, self.levels = self.times[chosen], self.values[chosen], self.levels[chosen]
 
 
-def _redundant(means: Floats) -> int:
-    """Index of the older one of the two blocks whose means (blocks, c) are nearest."""
+def _levels(values: Floats32, channels: tuple[Channel, ...]) -> Floats:
+    """Means (blocks, c) of blocks (blocks, rows, c) on the axis on which they are judged."""
+    blocks, rows, count = values.shape
+    moved = transform(values.reshape(blocks * rows, count).astype(np.float64), channels).reshape(blocks, rows, count)
+    known = np.isfinite(moved)
+    number = known.sum(axis=1)
+    total = np.where(known, moved, 0.0).sum(axis=1)
+    return np.asarray(np.where(number > 0, total / np.maximum(number, 1), np.nan), np.float64)
+
+
+def _crowded(means: Floats) -> int:
+    """Index of the block that has most of its like, of means (blocks, c): the oldest of those whose fourth nearest is nearest."""
     square = np.square(means).sum(axis=1)
-    distance = square[:, None] + square[None, :] - 2.0 * (means @ means.T)
-    older, newer = np.triu_indices(len(means), 1)
-    return int(older[np.argmin(distance[older, newer])])
+    distance = np.maximum(square[:, None] + square[None, :] - 2.0 * (means @ means.T), 0.0)
+    np.fill_diagonal(distance, np.inf)
+    place = min(_LIKE, len(means) - 1) - 1
+    return int(np.argmin(np.partition(distance, place, axis=1)[:, place]))
 
 
 def training_rows(memory: Memory, ages: Ages) -> tuple[tuple[Channel, ...], Times, Floats]:

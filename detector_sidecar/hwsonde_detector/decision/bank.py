@@ -16,6 +16,8 @@ from hwsonde_detector.types import Floats, Frame, Mask
 
 # Members whose arrays are larger than so many times those of the smallest are made again when they are needed.
 _LIGHT = 4
+# A regime that did not know so many windows in a row is asked about every third one: in a long episode asking costs as much as judging.
+_ASKED_ALWAYS, _ASKED_EVERY = 10, 3
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +36,8 @@ class Former:
         When it was learned first, and when it was in force last.
     quiet, loudness
         Windows in a row that it found quiet while the model in force did not, and the sum of its scores of them.
+    loud
+        Windows in a row that it did not find quiet; after some it is asked now and then only.
     barred
         Loud windows for which it is not asked: its model, made again, did not know the rows after all.
     """
@@ -45,6 +49,7 @@ class Former:
     used_ms: int
     quiet: int = 0
     loudness: float = 0.0
+    loud: int = 0
     barred: int = 0
 
 
@@ -88,21 +93,22 @@ def compare(former: Sequence[Former], rows: Frame, interval_ms: int, settings: S
     known = False
     for one in former:
         one.barred = max(one.barred - 1, 0)
-        loud = float("nan")
-        if not one.barred and one.busy in (None, busy):
-            loud = newest_loudness(one.model, rows, interval_ms, settings)
-        if loud < settings.episodes.clear_at:
-            one.quiet, one.loudness = one.quiet + 1, one.loudness + loud
+        score = float("nan")
+        fits = not one.barred and one.busy in (None, busy)
+        if fits and (one.loud < _ASKED_ALWAYS or one.loud % _ASKED_EVERY == 0):
+            score = newest_loudness(one.model, rows, interval_ms, settings)
+        if score < settings.episodes.clear_at:
+            one.quiet, one.loudness, one.loud = one.quiet + 1, one.loudness + score, 0
             known = True
         else:
-            one.quiet, one.loudness = 0, 0.0
+            one.quiet, one.loudness, one.loud = 0, 0.0, one.loud + 1
     return known
 
 
 def rest(former: Sequence[Former]) -> None:
     """The model in force knows the newest window: what others said before does not count."""
     for one in former:
-        one.quiet, one.loudness = 0, 0.0
+        one.quiet, one.loudness, one.loud = 0, 0.0, 0
 
 
 def best(former: Sequence[Former], needed: int) -> Former | None:

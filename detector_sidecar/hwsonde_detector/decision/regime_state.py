@@ -46,7 +46,7 @@ def snapshot_regimes(regimes: Regimes, write: Write) -> tuple[dict[str, Any], Ar
         document["former"].append(
             {
                 "busy": one.busy, "born_ms": one.born_ms, "used_ms": one.used_ms,
-                "quiet": one.quiet, "loudness": one.loudness, "barred": one.barred,
+                "quiet": one.quiet, "loudness": one.loudness, "loud": one.loud, "barred": one.barred,
                 "ages": _write_ages(one.ages, f"{prefix}ages.", arrays, write),
                 "model": {**model, "channels": [write(channel) for channel in one.model.channels]},
             }
@@ -97,6 +97,7 @@ def restore_regimes(
                 int(part["used_ms"]),
                 int(part["quiet"]),
                 float(part["loudness"]),
+                int(part["loud"]),
                 int(part["barred"]),
             )
         )
