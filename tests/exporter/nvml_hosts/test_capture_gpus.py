@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -169,10 +168,9 @@ def test_a_driver_that_hangs_in_its_start_costs_the_gpus_and_not_the_rest(
     monkeypatch.setitem(supervisor._SLOW_SECONDS, "init", 0.5)
     shim = ShimHost("workstation", tmp_path / "nvml")
     shim.control.inject(Fault("system", "nvmlInit*", hang="deaf"))
-    began = time.monotonic()
+    # A capture that waited for the call would never end.
     outcome = captured(shim, kernel_files(tmp_path / "kernel", shim.recording), "--collector.cpu")
-    # Beside the collectors' ten seconds the recorder waits for its deadline once.
-    assert time.monotonic() - began < 40.0
+    assert ("proc", "stat") in outcome.tree.entries
     assert (FILE,) not in outcome.tree.entries
     assert outcome.gpus == "not recorded: NVIDIA's library does not work here: it does not answer"
     assert summary(outcome, tmp_path).count("GPUs: ") == 1
