@@ -28,6 +28,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import requests
+
 from benchmarks.exporter_cost import Running
 from hwsonde_exporter.nvml import quarantine
 from hwsonde_exporter.nvml.client import Client, NvmlSettings
@@ -99,9 +101,13 @@ def cpu(seconds: int) -> None:
                 processes = (program.process.pid, shim.control.last_process)
                 before = [cpu_seconds(process) for process in processes]
                 began = time.monotonic()
+                missed = 0
                 for second in range(1, seconds + 1):
                     time.sleep(max(0.0, began + second - time.monotonic()))
-                    program.scrape()
+                    try:
+                        program.scrape()
+                    except requests.RequestException:  # a machine on which others take all the time
+                        missed += 1
                 passed = time.monotonic() - began
                 shares = [
                     100 * (cpu_seconds(process) - start) / passed
@@ -110,6 +116,8 @@ def cpu(seconds: int) -> None:
                 sizes = [resident_mib(process) for process in processes]
                 print(
                     f"{program.name:<16} {program.series:>7} {shares[0]:>11.2f} {shares[1]:>9.2f} {sizes[0]:>13.1f} {sizes[1]:>11.1f}"
+                    f"{f'  ({missed} scrapes missed)' if missed else ''}",
+                    flush=True,
                 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -50,7 +49,7 @@ def with_processes(folder: Path, recording: Mapping[str, Any]) -> Paths:
     return paths
 
 
-def captured(shim: ShimHost, paths: Paths, *more: str) -> Outcome:
+def captured(shim: ShimHost, paths: Paths) -> Outcome:
     """A capture of the GPUs of a host."""
     kinds = load_collectors()
     flags = [
@@ -59,7 +58,6 @@ def captured(shim: ShimHost, paths: Paths, *more: str) -> Outcome:
         *(f"--path.{name}fs={path}" for name, path in (("proc", paths.procfs), ("sys", paths.sysfs), ("root", paths.rootfs))),
         f"--nvml.library={shim.library}",
         "--nvml.deadline=0.5",
-        *more,
     ]  # fmt: skip
     return capture(load(flags, kinds), kinds)
 
@@ -169,10 +167,9 @@ def test_a_driver_that_hangs_in_its_start_costs_the_gpus_and_not_the_rest(
     monkeypatch.setitem(supervisor._SLOW_SECONDS, "init", 0.5)
     shim = ShimHost("workstation", tmp_path / "nvml")
     shim.control.inject(Fault("system", "nvmlInit*", hang="deaf"))
-    began = time.monotonic()
-    outcome = captured(shim, kernel_files(tmp_path / "kernel", shim.recording), "--collector.cpu")
-    # Beside the collectors' ten seconds the recorder waits for its deadline once.
-    assert time.monotonic() - began < 40.0
+    # A capture that waited for the call would never end.
+    outcome = captured(shim, kernel_files(tmp_path / "kernel", shim.recording))
+    assert ("proc", "driver", "nvidia", "version") in outcome.tree.entries
     assert (FILE,) not in outcome.tree.entries
     assert outcome.gpus == "not recorded: NVIDIA's library does not work here: it does not answer"
     assert summary(outcome, tmp_path).count("GPUs: ") == 1
