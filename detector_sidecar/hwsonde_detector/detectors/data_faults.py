@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hwsonde_detector.detectors.faults import columns, flow, parts, usual
-from hwsonde_detector.detectors.faults.columns import ColumnBook, ColumnPlaces, Now
+from hwsonde_detector.detectors.faults import columns, flow, gauges, parts, usual
+from hwsonde_detector.detectors.faults.columns import ColumnBook, ColumnKey, ColumnPlaces, Now
 from hwsonde_detector.detectors.faults.flow import FlowBook
-from hwsonde_detector.detectors.faults.ledger import keep_targets
+from hwsonde_detector.detectors.faults.gauges import GaugePlaces, new_gauges
+from hwsonde_detector.detectors.faults.ledger import Ledger, keep_targets
 from hwsonde_detector.detectors.faults.parts import PartBook, Places
 from hwsonde_detector.detectors.faults.usual import UsualBook, UsualPlaces
 from hwsonde_detector.detectors.faults.view import COLLECTOR, HOST, METRIC, Target, TargetView, view_of
@@ -61,6 +62,7 @@ class _Cache:
     views: dict[Target, TargetView] = field(default_factory=dict)
     parts: dict[Target, Places] = field(default_factory=dict)
     columns: dict[Target, ColumnPlaces] = field(default_factory=dict)
+    gauges: dict[Target, GaugePlaces] = field(default_factory=dict)
     usual: dict[Target, UsualPlaces] = field(default_factory=dict)
     slots: dict[tuple[Target, HealthRole], list[int]] = field(default_factory=dict)
     slots_of: tuple[HealthKey, ...] | None = None
@@ -70,6 +72,7 @@ class _Cache:
         self.views = {key: one for key, one in self.views.items() if key in known}
         self.parts = {key: one for key, one in self.parts.items() if key in known}
         self.columns = {key: one for key, one in self.columns.items() if key in known}
+        self.gauges = {key: one for key, one in self.gauges.items() if key in known}
         self.usual = {key: one for key, one in self.usual.items() if key in known}
 
 
@@ -83,6 +86,7 @@ class FaultState:
     targets: dict[Target, TargetBook] = field(default_factory=dict)
     parts: PartBook = field(default_factory=PartBook)
     columns: ColumnBook = field(default_factory=ColumnBook)
+    gauges: Ledger[ColumnKey] = field(default_factory=new_gauges)
     usual: UsualBook = field(default_factory=UsualBook)
     health: HealthState = field(default_factory=HealthState)
     cache: _Cache = field(default_factory=_Cache)
@@ -156,9 +160,8 @@ def _observe(
     _clock(state, book, target, now, settings)
     _parts(state, book, target, view, one, now, settings)
     own = _columns(state, target, view)
-    columns.count(state.columns, own, view, one, now)
-    columns.limit(state.columns, own, now, rules)
-    columns.watch_gauges(state.columns, own, view, one)
+    columns.count(state.columns, own, view, one, now, rules)
+    gauges.watch_gauges(state.gauges, _gauges(state, target, view), view, one)
     places = _usual(state, target)
     usual.learn(state.usual, places, state.health, ref_ms, one.interval_ms, elapsed)
     usual.limit(state.usual, places, flow.sustained(now, rules))
@@ -182,7 +185,7 @@ def _judge(
     own, places = _columns(state, target, view), _usual(state, target)
     evidence[FaultKind.IMPOSSIBLE] += columns.impossible(state.columns, own, view, now, rules)
     evidence[FaultKind.RESET] += columns.resets(state.columns, own, view, rules)
-    evidence[FaultKind.STUCK] += columns.stuck(state.columns, own, view, now)
+    evidence[FaultKind.STUCK] += gauges.stuck(state.gauges, _gauges(state, target, view), view, now)
     evidence[FaultKind.SKEW] += flow.skew(book.flow, now, rules)
     if primary:
         evidence[FaultKind.GAP] += flow.gap(
@@ -281,6 +284,7 @@ def _forget(state: FaultState, newest_ms: int, living: frozenset[Target], settin
     state.cache.forget(known)
     keep_targets(state.columns.ledger, known)
     keep_targets(state.columns.resets, known)
+    keep_targets(state.gauges, known)
     keep_targets(state.usual.ledger, known)
 
 
@@ -301,6 +305,19 @@ def _columns(state: FaultState, target: Target, view: TargetView) -> ColumnPlace
             if not places.fit(state.columns, view):
                 places = ColumnPlaces(state.columns, view, target)
         state.cache.columns[target] = places
+    return places
+
+
+def _gauges(state: FaultState, target: Target, view: TargetView) -> GaugePlaces:
+    places = state.cache.gauges.get(target)
+    if places is None or not places.fit(state.gauges, view):
+        changed = places is None or places.made_for[0] is not view
+        places = GaugePlaces(state.gauges, view, target)
+        if changed:
+            gauges.forget(state.gauges, places)
+            if not places.fit(state.gauges, view):
+                places = GaugePlaces(state.gauges, view, target)
+        state.cache.gauges[target] = places
     return places
 
 

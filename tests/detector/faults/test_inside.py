@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwsonde_detector.detectors.data_faults import FaultState
-from hwsonde_detector.detectors.faults import columns, parts
-from hwsonde_detector.detectors.faults.columns import ColumnBook, ColumnPlaces, Now
+from hwsonde_detector.detectors.faults import gauges, parts
+from hwsonde_detector.detectors.faults.columns import Now
+from hwsonde_detector.detectors.faults.gauges import GaugePlaces, new_gauges
 from hwsonde_detector.detectors.faults.ledger import Ledger
 from hwsonde_detector.detectors.faults.parts import PartBook
 from hwsonde_detector.detectors.faults.saved import restore_faults, snapshot_faults
@@ -117,14 +118,13 @@ def test_accounts_of_parts_equal_their_naive_twin(steps: list[tuple[list[float],
 def test_rests_of_a_gauge_equal_their_naive_twin(values: list[float]) -> None:
     one = series("x_gpu_celsius", sensor="gpu", **gpu("3"))
     layout = build_layout([one], RuleBook.of([PROFILE]))
-    view, state, book = view_of(layout, NAMES), new_target(layout), ColumnBook()
-    places = ColumnPlaces(book, view, NAMES)
+    view, state, ledger = view_of(layout, NAMES), new_target(layout), new_gauges()
+    places = GaugePlaces(ledger, view, NAMES)
     for second, value in enumerate(values):
         state, _ = ingest(state, np.array([0]), np.array([START_MS + 1000 * second]), np.array([value]))
-        columns.watch_gauges(book, places, view, state)
+        gauges.watch_gauges(ledger, places, view, state)
     naive = NaiveGauge([(START_MS + 1000.0 * second, value) for second, value in enumerate(values)])
-    place = int(places.gauges[0])
-    ledger = book.ledger
+    place = int(places.at[0])
     assert ledger["read_ms"][place] - ledger["since_ms"][place] == naive.rest()
     assert ledger["moves"][place] == naive.moves()
     assert ledger["longest_ms"][place] == naive.longest()
@@ -243,7 +243,7 @@ def test_an_empty_state_comes_back_too() -> None:
     [
         ("parts", lambda keys: keys[:-1]),
         ("parts", lambda keys: [keys[0], *keys[:-1]]),
-        ("columns", lambda keys: [key[:3] for key in keys]),
+        ("gauges", lambda keys: [key[:3] for key in keys]),
         ("usual", lambda keys: [[*key[:2], "unheard of", *key[3:]] for key in keys]),
         ("resets", lambda keys: [["a"]]),
     ],
@@ -276,8 +276,9 @@ def test_only_what_the_next_scrapes_do_not_bring_back_is_kept() -> None:
     state, _ = play(ticks(range(100)))
     (host,) = state.hosts.values()
     document, _ = snapshot_faults(host.quality.faults)
-    gauges = {key[2] for key in document["columns"]}
-    assert gauges == {
+    names = {key[2] for key in document["gauges"]}
+    assert document["columns"] == []
+    assert names == {
         "x_gpu_up",
         "x_gpu_celsius",
         "x_gpu_watts",

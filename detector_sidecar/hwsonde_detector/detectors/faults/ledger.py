@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ class OfTarget(Hashable, Protocol):
         """Its instance."""
 
 
+Where: TypeAlias = Indices | slice
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T", bound=OfTarget)
 
@@ -94,3 +95,12 @@ def keep_own(ledger: Ledger[T], target: tuple[str, str], own: Indices) -> None:
     kept = np.array([(key.job, key.instance) != target for key in ledger.keys], np.bool_)
     kept[own] = True
     ledger.keep(np.flatnonzero(kept))
+
+
+def where_of(places: Indices, size: int) -> Where:
+    """The same places, as a slice where they are all of a ledger of that size in its order: no copy is made then.
+
+    What is read from a ledger by a slice changes with what is assigned to it later.
+    """
+    whole = len(places) == size and bool((places == np.arange(size)).all())
+    return slice(0, size) if whole else places

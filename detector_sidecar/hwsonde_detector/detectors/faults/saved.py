@@ -25,6 +25,7 @@ _PREFIX = "data_faults."
 def snapshot_faults(state: FaultState) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Document and arrays that `restore_faults` takes back."""
     columns, resets = state.columns.ledger, state.columns.resets
+    gauges = state.gauges
     document: dict[str, Any] = {
         "coverage": state.coverage,
         "targets": [[*target, _book(book)] for target, book in sorted(state.targets.items())],
@@ -32,11 +33,11 @@ def snapshot_faults(state: FaultState) -> tuple[dict[str, Any], dict[str, NDArra
         "reasons": [[list(key), reason] for key, reason in sorted(state.parts.reasons.items())],
     }
     arrays: dict[str, NDArray[Any]] = {}
-    # Only columns of which something is known that the next scrapes do not bring back.
-    telling = np.isfinite(columns["read_ms"]) | (columns["wrong_ms"] > 0)
+    # Only columns and parts that something is held against.
     parts: tuple[tuple[str, Ledger[Any], NDArray[np.bool_]], ...] = (
         ("parts", state.parts.ledger, np.ones(len(state.parts.ledger.keys), np.bool_)),
-        ("columns", columns, telling),
+        ("columns", columns, columns["wrong_ms"] > 0),
+        ("gauges", gauges, np.isfinite(gauges["read_ms"])),
         ("resets", resets, resets["hits"] > 0),
         ("usual", state.usual.ledger, np.ones(len(state.usual.ledger.keys), np.bool_)),
     )
@@ -60,6 +61,7 @@ def restore_faults(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any
     state.parts.reasons |= {_part(key): str(reason) for key, reason in document["reasons"]}
     _load(state.parts.ledger, "parts", _part, document, arrays)
     _load(state.columns.ledger, "columns", _column, document, arrays)
+    _load(state.gauges, "gauges", _column, document, arrays)
     _load(state.columns.resets, "resets", _owner, document, arrays)
     _load(state.usual.ledger, "usual", _health, document, arrays)
     return state
