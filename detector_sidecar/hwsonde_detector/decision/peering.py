@@ -208,8 +208,8 @@ def _lay_out(group: PeerGroup, settings: Settings) -> None:
     cells = lay_out(present, settings.peers.minimum)
     if cells.names != group.cells.names:
         group.history = group.history.moved(group.cells.names, cells.names)
-        known = dict(zip(group.cells.names, group.usual.tolist(), strict=True))
-        group.usual = np.array([known.get(name, 0.0) for name in cells.names], np.float64)
+        spreads = dict(zip(group.cells.names, group.usual.tolist(), strict=True))
+        group.usual = np.array([spreads.get(name, 0.0) for name in cells.names], np.float64)
         _move_tails(group, cells)
         group.own = None
     group.cells = cells
