@@ -88,7 +88,7 @@ def _note_facts(fleet: FleetState, entity: Entity, reading: SlowReading) -> None
         return
     shared, known, now_ms = fleet.rules.shared_words(), fleet.facts.get(entity, {}), reading.newest_ms
     new: dict[str, dict[str, int]] = {}
-    for word in known.keys() | reading.facts.keys():
+    for word in sorted(known.keys() | reading.facts.keys()):
         values = reading.facts.get(word, ())
         kept = {} if values and word not in shared else known.get(word, {})
         if word in shared:
