@@ -17,11 +17,14 @@ from hwsonde_detector.host import HostState
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.entities import Split, label_of
 from hwsonde_detector.signals.profiles import Profile
-from hwsonde_detector.signals.slow import SettingKey, SlowRules, read_slow, separate
+from hwsonde_detector.signals.slow import SettingKey, SlowReading, SlowRules, read_slow, separate
 from hwsonde_detector.telling import Circle, Teller, Telling, named, with_peers
 from hwsonde_detector.types import Entity, EntityReport, EpisodeEvent, SampleBatch, Series, SettingFinding
 
 GroupKey: TypeAlias = tuple[tuple[str, str], ...]
+
+# A job that is not seen any more counts for so long: a pod that is started anew must not take its host out of its group.
+_FACT_LASTS_MS = 120_000
 
 
 @dataclass(slots=True)
@@ -35,7 +38,7 @@ class FleetState:
     groups, home
         Groups by what their hosts have in common, and the group of each host.
     labels, facts
-        Values of the configured labels of each host's series, and what its info series say, by word.
+        Values of the configured labels of each host's series, and what its info series say, by word, with when they last did, ms.
     settings, differ
         Settings of each host, and what `differing` found of them.
     rules, profiles
@@ -50,7 +53,7 @@ class FleetState:
     groups: dict[GroupKey, PeerGroup] = field(default_factory=dict)
     home: dict[Entity, GroupKey] = field(default_factory=dict)
     labels: dict[Entity, tuple[tuple[str, str], ...]] = field(default_factory=dict)
-    facts: dict[Entity, dict[str, tuple[str, ...]]] = field(default_factory=dict)
+    facts: dict[Entity, dict[str, dict[str, int]]] = field(default_factory=dict)
     settings: dict[Entity, HostSettings] = field(default_factory=dict)
     differ: dict[Entity, dict[SettingKey, SettingFinding]] = field(default_factory=dict)
     rules: SlowRules = field(default_factory=lambda: SlowRules.of(()))
@@ -71,7 +74,7 @@ def without_slow(
     if slow is not None and settings.peers.enabled:
         for entity, reading in read_slow(slow, fleet.rules, settings.entity_labels).items():
             fleet.stale |= fleet.settings.setdefault(entity, HostSettings()).take(reading.settings)
-            _note_facts(fleet, entity, reading.facts)
+            _note_facts(fleet, entity, reading)
     if fleet.plain is not None and rest.series == fleet.plain:
         # The very same tuple, so that whoever compares it need not look at each.
         return replace(rest, series=fleet.plain)
@@ -79,14 +82,19 @@ def without_slow(
     return rest
 
 
-def _note_facts(fleet: FleetState, entity: Entity, facts: Mapping[str, tuple[str, ...]]) -> None:
-    """Remember facts. A word that nothing was said of stays as it was, except what comes and goes with a job."""
-    if not facts:
+def _note_facts(fleet: FleetState, entity: Entity, reading: SlowReading) -> None:
+    """Remember facts. What comes and goes with a job counts for a while on; other words stay as they were where nothing was said of them."""
+    if not reading.facts:
         return
-    shared = fleet.rules.shared_words()
-    known = {word: values for word, values in fleet.facts.get(entity, {}).items() if word not in shared}
-    new = {**known, **facts}
-    fleet.stale |= new != fleet.facts.get(entity)
+    shared, known, now_ms = fleet.rules.shared_words(), fleet.facts.get(entity, {}), reading.newest_ms
+    new: dict[str, dict[str, int]] = {}
+    for word in sorted(known.keys() | reading.facts.keys()):
+        values = reading.facts.get(word, ())
+        kept = {} if values and word not in shared else known.get(word, {})
+        if word in shared:
+            kept = {value: seen_ms for value, seen_ms in kept.items() if now_ms - seen_ms <= _FACT_LASTS_MS}
+        new[word] = {**kept, **dict.fromkeys(values, now_ms)}
+    fleet.stale |= any(new[word].keys() != known.get(word, {}).keys() for word in new)
     fleet.facts[entity] = new
 
 
@@ -199,7 +207,7 @@ def _keys(fleet: FleetState, alive: set[Entity], settings: Settings) -> dict[Ent
     def value(entity: Entity, word: str, label: str) -> str:
         if word not in told:
             return label
-        values = fleet.facts.get(entity, {}).get(word, ())
+        values = sorted(fleet.facts.get(entity, {}).get(word, ()))
         return ",".join(one for one in values if word not in shared or hosts_with[word, one] >= settings.peers.minimum)
 
     return {

@@ -45,7 +45,7 @@ def snapshot_fleet(fleet: FleetState, settings: Settings) -> tuple[dict[str, Any
         "groups": groups,
         "home": _by_entity(fleet.home, lambda key: [list(pair) for pair in key]),
         "labels": _by_entity(fleet.labels, lambda pairs: [list(pair) for pair in pairs]),
-        "facts": _by_entity(fleet.facts, lambda words: {word: list(values) for word, values in words.items()}),
+        "facts": _by_entity(fleet.facts, lambda words: words),
         "settings": _by_entity(fleet.settings, _settings),
         "held": _by_entity(telling.held, lambda held: [held[0].at_ms, episode_document(held[0].episode), held[1]]),
         "muted": _by_entity(telling.muted, lambda muted: [_entity(muted.leader), muted.since_ms]),
@@ -66,7 +66,7 @@ def restore_fleet(
     """
     fleet = FleetState()
     fleet.facts = {
-        entity: {str(word): tuple(map(str, values)) for word, values in words.items()}
+        entity: {str(word): {str(value): int(at) for value, at in seen.items()} for word, seen in words.items()}
         for entity, words in _entities(document["facts"])
     }
     fleet.settings = {entity: _read_settings(part) for entity, part in _entities(document["settings"])}

@@ -126,6 +126,7 @@ class Teller:
         self.settings = settings
         self.findings = findings
         self.events: list[EpisodeEvent] = []
+        self._known: dict[tuple[int, int, int], dict[Entity, Standing]] = {}
 
     def own(self, event: EpisodeEvent) -> None:
         """Something happened to an episode that a host opened by its own past."""
@@ -291,7 +292,7 @@ class Teller:
         if circle is None:
             return Verdict(Scope.HOST)
         group = circle.group
-        compared = frozenset(name for host, name, kind in group.cells.names if host == entity and kind == HOSTS)
+        compared = frozenset(name for _, name, kind in group.cells.of(entity) if kind == HOSTS)
         return scope_of(
             entity,
             self._standings(group, at_ms),
@@ -307,7 +308,11 @@ class Teller:
         return any(common(self._standings(other, at_ms), self.settings.minimum) for other in others.values())
 
     def _standings(self, group: PeerGroup, at_ms: int) -> dict[Entity, Standing]:
-        return {entity: self._standing(group, entity, at_ms) for entity in group.members}
+        # When a whole job deviates, the same is asked for each of its hosts.
+        key = id(group), at_ms, len(self.telling.peers)
+        if key not in self._known:
+            self._known[key] = {entity: self._standing(group, entity, at_ms) for entity in group.members}
+        return self._known[key]
 
     def _standing(self, group: PeerGroup, entity: Entity, at_ms: int) -> Standing:
         interval = group.interval_ms

@@ -91,6 +91,13 @@ class Cells:
         """The channel of a cell."""
         return self.channels[int(self.owner[cell])][int(self.column[cell])]
 
+    def of(self, entity: Entity) -> tuple[CellName, ...]:
+        """What the cells of a host are; none where it has none."""
+        if entity not in self.members:
+            return ()
+        place = self.members.index(entity)
+        return self.names[int(self.spans[place]) : int(self.spans[place + 1])]
+
     def row(self, rows: Sequence[Floats | None]) -> Floats:
         """Values of the cells (n), from each host's row of values of its channels; NaN where a host has none."""
         values = np.full(len(self.names), np.nan)

@@ -40,10 +40,13 @@ class SlowReading:
         Values of the settings.
     facts
         Values by the words of `GroupRule`, ascending.
+    newest_ms
+        Time of the newest sample.
     """
 
     settings: Mapping[SettingKey, Seen] = field(default_factory=dict)
     facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    newest_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,12 +115,14 @@ def read_slow(batch: SampleBatch, rules: SlowRules, entity_labels: Sequence[str]
     """
     settings: dict[Entity, dict[SettingKey, Seen]] = {}
     facts: dict[Entity, dict[str, dict[tuple[str, str], int]]] = {}
+    newest: dict[Entity, int] = {}
     for index, one in enumerate(batch.series):
         last = int(batch.offsets[index + 1]) - 1
         if last < batch.offsets[index] or (one.name not in rules.settings and one.name not in rules.groups):
             continue
         entity, labels = entity_of(one, entity_labels), dict(one.labels)
         time, since = int(batch.times[last]), _since(batch, index)
+        newest[entity] = max(newest.get(entity, time), time)
         for rule in rules.settings.get(one.name, ()):
             own = settings.setdefault(entity, {})
             for key, value in _values(rule, labels, float(batch.values[last])):
@@ -130,7 +135,9 @@ def read_slow(batch: SampleBatch, rules: SlowRules, entity_labels: Sequence[str]
                 words[fact] = max(words.get(fact, 0), time)
     return {
         entity: SlowReading(
-            settings.get(entity, {}), {word: _present(known) for word, known in facts.get(entity, {}).items()}
+            settings.get(entity, {}),
+            {word: _present(known) for word, known in facts.get(entity, {}).items()},
+            newest[entity],
         )
         for entity in sorted(settings.keys() | facts.keys())
     }
