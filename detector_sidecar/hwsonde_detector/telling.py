@@ -280,7 +280,8 @@ class Teller:
         episode = replace(
             episode,
             scope=verdict.scope,
-            device=verdict.device,
+            # Its own channels name a part too, where no other part is alike enough to compare with.
+            device=verdict.device or episode.device,
             settings=self.findings(entity, at_ms)[:_MOST_SETTINGS],
             title=title,
         )

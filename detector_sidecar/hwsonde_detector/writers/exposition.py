@@ -110,12 +110,12 @@ CHANNELS = _gauge("hwsonde_detector_channels", "Channels known of a host.")
 CHANNELS_JUDGED = _gauge("hwsonde_detector_channels_judged", "Channels that the model in force looks at.")
 MODEL_AGE = _gauge("hwsonde_detector_model_age_seconds", "Age of the newest row in the model in force.")
 WATCHED = _gauge(
-    "hwsonde_detector_watched_node_days",
-    "Time in which the scores of the present hosts counted, summed over them, in days; it outlasts restarts.",
+    "hwsonde_detector_watched_seconds",
+    "Time in which the scores of the present hosts counted, summed over them; it outlasts restarts.",
 )
 PAGE_RATE = _gauge(
-    "hwsonde_detector_pages_per_100_node_days",
-    "Episodes that opened on the present hosts in 100 days of watched time: what the budget became.",
+    "hwsonde_detector_realised_page_rate",
+    "Episodes that opened on the present hosts in 100 node-days of watched time: what the budget became.",
 )
 RELOAD_OK = _gauge(
     "hwsonde_detector_config_last_reload_successful", "1 if the last reading of the configuration succeeded."
@@ -165,10 +165,11 @@ def samples(published: Published, monotonic: float, now_ms: int) -> Iterator[Sam
     yield Sample(START, (), published.started_ms / 1000)
     yield Sample(SOURCE_UP, (), float(published.source.answered and not published.source.failing))
     yield Sample(ENTITIES, (), len(published.hosts))
-    watched = sum(host.learning.watched_ms for host in published.hosts) / _DAY_MS
-    yield Sample(WATCHED, (), watched)
-    if watched > 0:
-        yield Sample(PAGE_RATE, (), 100.0 * sum(host.learning.pages for host in published.hosts) / watched)
+    watched_ms = sum(host.learning.watched_ms for host in published.hosts)
+    yield Sample(WATCHED, (), watched_ms / 1000)
+    if watched_ms > 0:
+        pages = sum(host.learning.pages for host in published.hosts)
+        yield Sample(PAGE_RATE, (), pages * 100.0 * _DAY_MS / watched_ms)
     yield Sample(RELOAD_OK, (), float(published.reload_ok))
     yield Sample(RELOAD_TIME, (), published.reloaded_ms / 1000)
     if published.last_sample_ms is not None:

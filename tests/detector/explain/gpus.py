@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import numpy as np
 
+from hwsonde_detector.settings import PeerSettings
 from hwsonde_detector.signals.profiles import parse_profile
 from hwsonde_detector.types import SampleBatch, Series
 from hwsonde_detector.worker import Plan
@@ -32,7 +34,8 @@ metrics:
 """,
     "gpus.yaml",
 )
-PLAN = Plan(SETTINGS, (PROFILE,))
+# What its own model says of a host; comparing its GPUs with each other has tests of its own.
+PLAN = Plan(replace(SETTINGS, peers=PeerSettings(enabled=False)), (PROFILE,))
 USUAL = {
     "clock_hertz": (1.95e9, 1e7), "activity_ratio": (0.9, 0.02), "power_watts": (680.0, 8.0),
     "temperature_celsius": (60.0, 1.0), "busy_ratio": (0.3, 0.03), "waiting_ratio": (0.1, 0.02),

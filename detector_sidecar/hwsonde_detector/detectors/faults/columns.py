@@ -195,7 +195,9 @@ def impossible(
     return result
 
 
-def resets(book: ColumnBook, places: ColumnPlaces, view: TargetView, settings: DataFaultSettings) -> list[FaultEvidence]:
+def resets(
+    book: ColumnBook, places: ColumnPlaces, view: TargetView, settings: DataFaultSettings
+) -> list[FaultEvidence]:
     """Evidence of parts whose counters fell although nothing was restarted."""
     hits = book.resets["hits"][places.owners]
     result = []
