@@ -1,9 +1,9 @@
 """What a regime looked like longer ago than its newest rows tell: a few blocks of neighbouring rows, as unlike each other as can be had.
 
 The newest rows (`hwsonde_detector.decision.learning.Memory`) are an hour at one row a second; a job that runs once a day is then forgotten 23
-times a day. Accepted rows are therefore also cut into blocks; a block that is kept takes part in the next fits for days. When there are too many, one of
-those goes that have most of their like: the distance to the fourth nearest is smallest. What happens all the time is thinned, and of what happens once
-a day four blocks stay, which are a hundredth of the rows of a fit: as many as a model needs to know it.
+times a day. Accepted rows are therefore also cut into blocks; a block that is kept takes part in the next fits for days. When there are too
+many, one of those goes that have most of their like: the distance to the fourth nearest is smallest. What happens all the time is thinned, and of
+what happens once a day four blocks stay, which are a hundredth of the rows of a fit: as many as a model needs to know it.
 
 Blocks and not single rows, because a window needs neighbours.
 """
