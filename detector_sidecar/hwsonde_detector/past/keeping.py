@@ -102,6 +102,8 @@ class _Freezer:
             return ["deque", one.maxlen, self._values(one)]
         if kind is re.Pattern:
             return ["pattern", self.value(one.pattern), one.flags]
+        if kind is slice:
+            return ["slice", self._values((one.start, one.stop, one.step))]
         word = _KINDS.get(kind)
         if word in _ITEMS:
             return [word, self._values(one)]
@@ -144,6 +146,7 @@ class _Thawer:
             "scalar": lambda name: self._arrays[name][()],
             "given": lambda number: self._given[number],
             "deque": lambda longest, parts: deque(self._values(parts), longest),
+            "slice": lambda parts: slice(*self._values(parts)),
             "pattern": lambda text, flags: re.compile(self.value(text), flags),
             "enum": lambda name, part: _class(name, Enum)(self.value(part)),
             "named": lambda name, parts: tuple.__new__(_class(name, tuple), self._values(parts)),
