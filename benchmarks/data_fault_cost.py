@@ -109,7 +109,9 @@ def main() -> None:
     parser.add_argument("--devices", type=int, nargs="*", default=[0, 1], help="how often each device is repeated")
     parser.add_argument("--steps", type=int, default=300, help="steps that are timed")
     given = parser.parse_args()
-    learning = LearningSettings(first_rows=60, calibrated_rows=120, memory_rows=600, refit_rows=100_000, refit_growth=10)
+    learning = LearningSettings(
+        first_rows=60, calibrated_rows=120, memory_rows=600, refit_rows=100_000, refit_growth=10
+    )
     plan = Plan(Settings(learning=learning, detectors=DetectorSettings(trees=20)), load_profiles(["hwsonde"]))
     names = set(plan.profiles[0].metric_names())
     print("| series sent | series read | channels | step ms | of it data faults ms | 90th percentile ms |")

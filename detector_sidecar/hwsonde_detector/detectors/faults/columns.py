@@ -118,7 +118,7 @@ def count(
         fell = falls > ledger["falls"][own]
         ledger["falls"][own] = falls
         if fell.any():
-            _hold_resets(book, places, places.owners_at[np.unique(view.owner_of[fell])], now, settings)
+            _hold_resets(book, places.owners_at[np.unique(view.owner_of[fell])], now, settings)
     wrong: Floats | None = None
     if places.wrongs is not state.wrongs:
         places.wrongs = state.wrongs
@@ -139,7 +139,7 @@ def _forgive_resets(book: ColumnBook, places: ColumnPlaces, now: Now) -> None:
         book.resets[name][places.owners] = np.where(left == 0.0, 0.0, book.resets[name][places.owners])
 
 
-def _hold_resets(book: ColumnBook, places: ColumnPlaces, hurt: Indices, now: Now, settings: DataFaultSettings) -> None:
+def _hold_resets(book: ColumnBook, hurt: Indices, now: Now, settings: DataFaultSettings) -> None:
     hits, since = book.resets["hits"], book.resets["since"]
     hits[hurt] = np.minimum(hits[hurt] + 1.0, _HELD_MOST * settings.events)
     book.resets["count"][hurt] += 1.0
@@ -195,7 +195,9 @@ def impossible(
     return result
 
 
-def resets(book: ColumnBook, places: ColumnPlaces, view: TargetView, settings: DataFaultSettings) -> list[FaultEvidence]:
+def resets(
+    book: ColumnBook, places: ColumnPlaces, view: TargetView, settings: DataFaultSettings
+) -> list[FaultEvidence]:
     """Evidence of parts whose counters fell although nothing was restarted."""
     hits = book.resets["hits"][places.owners]
     result = []
