@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+# Several workers share the processors; threads of the linear algebra in each of them would only wait for one another. Set before numpy is imported.
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
 
 # Trees like /sys, full of links to directories in each other: looking for tests there never ends.
 collect_ignore = ["fixtures"]

@@ -28,7 +28,7 @@ CONFIG = """
 profiles: [./made-up.yaml]
 source: {url: "URL", selector: "", history: 5m, connect_timeout: 2s, read_timeout: 20s}
 learning: {first_rows: 40, calibrated_rows: 120, memory_rows: 600}
-detectors: {trees: 3}
+detectors: {members: [zscore, extremes], trees: 3}
 episodes: {settle_rows: 5}
 """
 
