@@ -87,7 +87,7 @@ class _Freezer:
             self.nodes.append(node)
         return [self._known[id(one)][0]]
 
-    def _node(self, one: Any) -> list[Any]:  # noqa: ANN401, PLR0911 - one line a kind
+    def _node(self, one: Any) -> list[Any]:  # noqa: ANN401, C901, PLR0911 - one line a kind
         kind = type(one)
         if id(one) in self._given:
             return ["given", self._given[id(one)]]
