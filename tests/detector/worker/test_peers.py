@@ -128,6 +128,7 @@ def test_one_gpu_that_is_hotter_is_named(hosts: int) -> None:
     assert [event.episode.device for event in told(outputs, Phase.CLOSED)] == [Device("gpu", "3")]
 
 
+@pytest.mark.slow
 def test_one_gpu_in_each_of_eight_hosts() -> None:
     state, _ = play(Fleet(seconds=LEARNED, gpus=1).ticks())
     outputs = after(state, raised((5,), ("heat/0", "clock/0"), BEGIN, END, 40.0), gpus=1)
@@ -135,12 +136,14 @@ def test_one_gpu_in_each_of_eight_hosts() -> None:
     assert (event.episode.entity, event.episode.device) == (entity(5), Device("gpu", "0"))
 
 
+@pytest.mark.slow
 def test_a_host_that_always_differs_in_what_it_does_never_pages() -> None:
     server = raised((7,), USE, 0, 400, 80.0)
     _, outputs = play(Fleet(seconds=400).ticks(server))
     assert not told(outputs)
 
 
+@pytest.mark.slow
 def test_a_role_keeps_a_different_host_out_of_the_comparison() -> None:
     server = raised((7,), (*USE, *CAUSES), 0, 120, 80.0)
     fleet = Fleet(seconds=120, roles={7: "server"})
@@ -203,6 +206,7 @@ def test_two_runs_say_the_same(learned: WorkerState) -> None:
     assert first == second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("second", [120, 163, 175])
 def test_a_restart_in_the_middle_changes_nothing(learned: WorkerState, second: int) -> None:
     fleet = Fleet()

@@ -73,6 +73,7 @@ def test_a_returning_regime_is_recognised_at_once() -> None:
         assert loud(outputs, second + 1, second + 60) < 0.05
 
 
+@pytest.mark.slow
 def test_without_any_mark_a_returning_regime_is_still_recognised() -> None:
     """It was learned while nothing paged yet; the next ones are told by their rows alone."""
     spans = [(300, 620), (760, 900)]
@@ -141,6 +142,7 @@ def test_an_episode_that_is_not_steady_does_not_become_normal() -> None:
     assert [event.phase for event in turns(outputs)] == [Phase.OPENED]
 
 
+@pytest.mark.slow
 def test_a_slow_drift_is_followed() -> None:
     settings = replace(JOB_SETTINGS, learning=LearningSettings(40, 120, 400, 0.5, 30, 600))
 
@@ -225,6 +227,7 @@ def test_the_next_phase_of_a_young_regime_is_learned_too() -> None:
     assert loud(outputs, 500 + REGIMES.learn_rows + 10, 900) < 0.05
 
 
+@pytest.mark.slow
 def test_what_starts_all_the_time_does_not_make_blind() -> None:
     spans = [(begin, begin + 10) for begin in range(300, 1800, 20)]
     made = ticks(1800, healthy, {"job:1": spans})
@@ -248,6 +251,7 @@ def test_one_scrape_without_marks_is_no_end() -> None:
     assert state.hosts[ENTITY].regimes.marks.on == {"jobs{workload=job:1}"}
 
 
+@pytest.mark.slow
 def test_a_rare_job_of_the_training_is_remembered() -> None:
     """It ran while nothing paged, left the newest rows long ago, and is known when it runs again."""
     settings = replace(JOB_SETTINGS, learning=LearningSettings(40, 120, 200, 0.5, 60, 600))
