@@ -115,7 +115,7 @@ def test_one_host_that_deviates_alone_is_told_at_once(learned: WorkerState) -> N
     assert compared[0].episode.scope is Scope.HOST
 
 
-@pytest.mark.parametrize("hosts", [1, 8])
+@pytest.mark.parametrize("hosts", [1, pytest.param(8, marks=pytest.mark.slow)])
 def test_one_gpu_that_is_hotter_is_named(hosts: int) -> None:
     fleet = Fleet(seconds=LEARNED, hosts=hosts, gpus=8)
     state, quiet = play(fleet.ticks())
