@@ -4,7 +4,8 @@
 
 - *cpu*: CPU time of the exporter and of its NVML worker with one and with eight GPUs, scraped once a second, with the sampler at 10 Hz and
   without; only the collectors of GPUs run. The worker's share holds the stand-in for the library, which answers quicker than a driver.
-- *memory*: resident memory of both before and after so many scrapes, as fast as they go, and of the worker after as many requests.
+- *memory*: resident memory of the exporter after so many scrapes, as fast as they go, and after as many again; of the worker after as
+  many requests.
 - *faults*: for each fault that a test injects how many series are lost, how long a scrape takes against the healthy host, for how
   long the other GPUs give nothing new at the longest, and how long until everything is back. ``noticed`` is the time until the
   first scrape that shows the fault.
@@ -125,14 +126,15 @@ def memory(scrapes: int) -> bool:
     """Print memory before and after many scrapes and requests; gives whether it stays."""
     grown = []
     with serving(8, 10.0) as (program, _):
-        for _number in range(scrapes // 10):
+        # What threads and the allocator take once, they take within the first thousands.
+        for _number in range(scrapes):
             program.scrape()
         before = resident_mib(program.process.pid)
         for _number in range(scrapes):
             program.scrape()
         after = resident_mib(program.process.pid)
         grown.append(after - before)
-        print(f"\nexporter: {before:.1f} MiB, after {scrapes} scrapes of 8 GPUs {after:.1f} MiB")
+        print(f"\nexporter: {before:.1f} MiB after {scrapes} scrapes of 8 GPUs, {after:.1f} MiB after as many again")
     with tempfile.TemporaryDirectory() as folder:
         shim = ShimHost(of_h200(1), Path(folder))
         client = Client(NvmlSettings(library=shim.library, deadline=10.0))
