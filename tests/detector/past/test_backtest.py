@@ -289,6 +289,7 @@ def test_a_signal_ends_it_and_the_same_command_goes_on(whole, archive, tmp_path)
 # --- presets
 
 
+@pytest.mark.slow
 def test_presets_side_by_side(whole, archive, tmp_path):
     (tmp_path / "deaf.yaml").write_text("episodes: {raise_at: 90}\nsource: {url: 'http://127.0.0.1:9'}\nmode: shadow\n")
     (tmp_path / "few.yaml").write_text("subsystems: [cpu, memory]\ndetectors: {members: [zscore, mahalanobis]}\n")

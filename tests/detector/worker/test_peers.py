@@ -94,6 +94,7 @@ def test_the_network_of_all_hosts_without_a_job_is_the_fabric(learned: WorkerSta
     assert [event.episode.scope for event in told(outputs)] == [Scope.FABRIC]
 
 
+@pytest.mark.slow
 def test_two_jobs_at_once_are_the_fabric_and_one_alone_is_a_job() -> None:
     jobs = {host: "17" if host <= 4 else "18" for host in EVERYBODY}
     state, _ = play(Fleet(seconds=LEARNED, jobs=jobs).ticks())
@@ -167,6 +168,7 @@ def test_a_host_that_was_ill_from_the_start_is_found_before_its_own_model_counts
     assert not newest.scores[-1].calibrated
 
 
+@pytest.mark.slow
 def test_a_host_that_is_ill_from_its_first_day_in_an_old_group(learned: WorkerState) -> None:
     fleet = Fleet(hosts=9, begins={9: LEARNED})
     ill = raised((9,), ("storage_0", "storage_1", "storage_2"), 0, 220, 80.0)
@@ -201,6 +203,7 @@ def test_two_culprits_are_both_told(learned: WorkerState) -> None:
     assert sorted(opened(after(learned, fault))) == [3, 6]
 
 
+@pytest.mark.slow
 def test_two_runs_say_the_same(learned: WorkerState) -> None:
     first, second = ([line for output in after(learned, SLOW_CARD) for line in lines(output, 0)] for _ in range(2))
     assert first == second

@@ -100,6 +100,7 @@ def test_a_fault_that_no_workload_explains_pages_at_any_time(after: int) -> None
     assert ("learned", 300 + REGIMES.learn_rows - 1) in changes(outputs)
 
 
+@pytest.mark.slow
 def test_what_a_workload_explains_waits_while_one_is_learned_and_pages_later() -> None:
     spans = [(300, 800)]
     begins = {"storage": 320, "memory": 720}
@@ -299,6 +300,7 @@ def test_two_runs_give_the_same_bytes() -> None:
     assert all(np.array_equal(first[1][key], second[1][key], equal_nan=True) for key in first[1])
 
 
+@pytest.mark.slow
 def test_batches_may_be_cut_anywhere() -> None:
     fault = used_by([(300, 620)])
     _, one = play(ticks(720, fault, {}), plan_for())
