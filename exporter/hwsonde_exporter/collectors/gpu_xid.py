@@ -114,7 +114,7 @@ class Told(NamedTuple):
     running: bool
     gpus: Sequence[Identity]
     events: Sequence[DriverEvent]
-    listening: bool = True  # whether events of all GPUs that answer would be heard
+    listening: bool = True  # whether events of all GPUs that the driver counts would be heard
 
 
 # Given the number of the last event that was taken.

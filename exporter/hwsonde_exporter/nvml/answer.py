@@ -138,7 +138,7 @@ class Reply(NamedTuple):
     errors: tuple[tuple[str, str, int], ...]
     fast: Mapping[tuple[str, str], tuple[float, ...]]
     lost_events: int
-    listening: bool  # whether events of all GPUs that it sees would be heard
+    listening: bool  # whether events of all GPUs that the driver counts would be heard
 
 
 class Malformed(Exception):

@@ -93,7 +93,7 @@ class Client:
         self._fast: dict[tuple[str, str], deque[float]] = {}
         self._asked = float("-inf")  # monotonic time of the last request
         self._count: int | None = None  # GPUs that the driver counted the last time
-        self._listening = False
+        self._listening: tuple[Worker | None, bool] = (None, False)  # what a worker has said of it
 
     def configure(self, settings: NvmlSettings) -> None:
         """Take over settings; where they differ the worker ends, and the next request starts another."""
@@ -135,8 +135,9 @@ class Client:
 
     @property
     def listening(self) -> bool:
-        """Whether the driver's events of all GPUs that answer are heard."""
-        return self._listening and self._supervisor.state is WorkerState.RUNNING
+        """Whether the driver's events of all GPUs that it counts are heard; not before the present worker has said so."""
+        worker, heard = self._listening
+        return heard and worker is self._supervisor.worker and self._supervisor.state is WorkerState.RUNNING
 
     def idle(self) -> float:
         """Seconds since the last request. A worker that is lost is replaced only when somebody asks."""
@@ -278,7 +279,7 @@ class Client:
 
     def _note(self, reply: Reply) -> None:
         self._calls.extend(reply.calls)
-        self._listening = reply.listening
+        self._listening = (self._supervisor.worker, reply.listening)
         if self._count not in {None, reply.gpus}:
             # The driver has numbered the GPUs anew: what is left alone by its number may be another one now.
             self._quarantine.clear()

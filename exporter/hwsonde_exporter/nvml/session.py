@@ -156,7 +156,7 @@ class Session:
             "errors": [[group, error, times] for (group, error), times in errors.items()],
             "fast": self._fast.take() if SAMPLES in groups else [],
             "lost_events": 0 if self._events is None else self._events.lost,
-            "listening": self._events is not None and self._events.hears(list(self._gpus.values())),
+            "listening": self._listening(),
         }
 
     def wait(self) -> float | None:
@@ -171,6 +171,10 @@ class Session:
                 self._counted = float("-inf")
         finally:
             self._slot.leave(self._clock())
+
+    def _listening(self) -> bool:
+        """Whether events of every GPU that the driver counts would be heard: of one that is not to be found, none are."""
+        return self._events is not None and not self._unreachable and self._events.hears(list(self._gpus.values()))
 
     def _enter(self, gpu: Gpu | None, group: str) -> None:
         self._slot.enter(NO_DEVICE if gpu is None else gpu.number, group, self._clock())

@@ -23,7 +23,7 @@ written from NVIDIA's public XID catalogue and the open driver; they speak of th
 | `hwsonde_gpu_xid_info{xid,name,class,severity,action}` | the row of the table below, for each code that was seen |
 | `hwsonde_gpu_xid_logged_errors{gpu,uuid,xid}` | the same in the kernel's log since the driver was loaded, before the exporter started too |
 | `hwsonde_gpu_sxid_errors_total{switch,sxid,severity}` and `..._sxid_last_timestamp_seconds`, `..._sxid_info` | the same of NVSwitches |
-| `hwsonde_gpu_xid_source_up{source}` | whether the library (`nvml`, of all GPUs that answer) and the kernel's log (`kmsg`) are heard |
+| `hwsonde_gpu_xid_source_up{source}` | whether the library (`nvml`, of all GPUs that the driver counts) and the kernel's log (`kmsg`) are heard |
 | `hwsonde_gpu_kernel_log_lost_records_total` | records of the log that were overwritten before they were read |
 
 One fault often prints several lines: a count says how often the driver reported, not how many faults there were. Details that the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hwsonde_exporter.nvml.answer import DeviceReply, Reading, Reply
+from hwsonde_exporter.nvml.answer import DeviceReply, Reading, Reply, WorkerState
 from hwsonde_exporter.nvml.client import Client, NvmlSettings
 from hwsonde_exporter.nvml.fleet import Fleet
 from tests.exporter.nvml.fakes import Clock, FakeWorker, reply
@@ -98,6 +98,27 @@ def test_listening_is_what_the_present_worker_says() -> None:
     bench.make = lambda clock: FakeWorker(clock, greeting={"failed": ["no_driver", "gone"]})
     bench.ask()
     assert [*heard, bench.client.listening] == [False, True, False, True, False]
+
+
+def test_a_new_worker_listens_when_it_has_said_so_and_not_because_the_last_one_did() -> None:
+    bench = Bench()
+    bench.ask()
+    told: list[tuple[bool, bool]] = []
+
+    class Watched(FakeWorker):
+        """Notes what is told of it while it works on its first request."""
+
+        def send(self, message: Any) -> None:
+            if "number" in message and not told:
+                told.append((bench.client.known()[0] is WorkerState.RUNNING, bench.client.listening))
+            super().send(message)
+
+    bench.workers[0].ended = True
+    bench.make = Watched
+    for _ in range(3):
+        bench.ask()
+    assert told == [(True, False)]
+    assert bench.client.listening
 
 
 def test_how_long_nobody_has_asked() -> None:

@@ -277,6 +277,35 @@ def test_a_gpu_that_refuses_is_asked_again_and_told_of(driver: Driver) -> None:
     assert driver.next().uuid == "GPU-a"
 
 
+def test_a_gpu_that_is_left_alone_or_lost_is_not_heard() -> None:
+    class Thread:
+        """Hears whom it watches."""
+
+        lost = 0
+
+        def __init__(self) -> None:
+            self.watched: list[str] = []
+
+        def watch(self, gpus: list[Gpu], enter: object) -> None:
+            self.watched = [gpu.uuid for gpu in gpus]
+
+        def hears(self, gpus: list[Gpu]) -> bool:
+            return bool(gpus) and {gpu.uuid for gpu in gpus} <= set(self.watched)
+
+    bench = Bench()
+    bench.session._events = Thread()  # type: ignore[assignment]
+
+    def listening(avoid: list[int], skip: list[tuple[int, str]]) -> object:
+        bench.clock.now += 1.0
+        return bench.session.reply(1, [], avoid, skip)["listening"]
+
+    assert [listening([], []), listening([1], []), listening([], [(1, "events")]), listening([], [])] == [
+        True, False, False, True,
+    ]  # fmt: skip
+    bench.binding.functions["nvmlDeviceGetHandleByIndex"] = lambda number: bench.present[number] if number else raises(LOST)()
+    assert listening([], []) is False
+
+
 def test_a_library_without_events_hears_nothing_and_says_so(driver: Driver) -> None:
     driver.refusing.add("create")
     driver.watch()
