@@ -302,7 +302,9 @@ def test_a_gpu_that_is_left_alone_or_lost_is_not_heard() -> None:
     assert [listening([], []), listening([1], []), listening([], [(1, "events")]), listening([], [])] == [
         True, False, False, True,
     ]  # fmt: skip
-    bench.binding.functions["nvmlDeviceGetHandleByIndex"] = lambda number: bench.present[number] if number else raises(LOST)()
+    bench.binding.functions["nvmlDeviceGetHandleByIndex"] = lambda number: (
+        bench.present[number] if number else raises(LOST)()
+    )
     assert listening([], []) is False
 
 

@@ -14,6 +14,7 @@ from hwsonde_exporter.cell import Clocks
 from hwsonde_exporter.exporter import Exporter, ExporterSettings
 from hwsonde_exporter.exposition import render
 from hwsonde_exporter.host import Paths
+from hwsonde_exporter.nvml.answer import WorkerState
 from hwsonde_exporter.nvml.client import NvmlSettings
 from hwsonde_exporter.registry import load_collectors
 from hwsonde_exporter.runner import RunnerSettings
@@ -22,6 +23,8 @@ from tests.nvml_shim.shim_host import ShimHost
 HOSTS = Path(__file__).parents[2] / "fixtures" / "hosts"
 GPU_KINDS = {name: kind for name, kind in load_collectors().items() if name.startswith("gpu")}
 CLOCKS = Clocks(time.monotonic, time.time)
+# How long a scrape would wait for a collector that hangs.
+TIMEOUT = 30.0
 
 Labels = frozenset[tuple[str, str]]
 Series = dict[tuple[str, Labels], float]
@@ -97,16 +100,37 @@ class GpuHost:
         """Series of one scrape."""
         return parsed(self.text())
 
-    def wait(self, condition: Callable[[Series], object], seconds: float = 20.0) -> tuple[Series, float]:
-        """The first scrape that fulfils a condition, and how many seconds it took until then."""
-        began = time.monotonic()
+    def wait(
+        self, condition: Callable[[Series], object], seconds: float = 60.0, *, anew: bool = False
+    ) -> tuple[Series, float]:
+        """The first scrape that fulfils a condition, and how many seconds it took until then.
+
+        Each collector reads at times of its own, so what fulfils the condition may have been read later than the rest. ``anew``
+        asks for a scrape all of which was read after this call began.
+        """
+        began, moment = time.monotonic(), time.time()
         while True:
+            whole = not anew or self._read_since(moment)
             found = self.series()
-            if condition(found):
+            if whole and condition(found):
                 return found, time.monotonic() - began
             if time.monotonic() - began > seconds:
                 raise AssertionError(f"it did not come about in {seconds} s")
             time.sleep(0.05)
+
+    def renewed(self) -> Series:
+        """A scrape all of which was read after this call began."""
+        return self.wait(lambda _: True, anew=True)[0]
+
+    def _read_since(self, moment: float) -> bool:
+        """Whether each collector that runs in the background began its latest run after a Unix time."""
+        return all(
+            state.last_success is not None
+            and state.duration is not None
+            and state.last_success - state.duration >= moment
+            for state in self.exporter.states()
+            if state.available and state.period is not None
+        )
 
 
 def parsed(text: str) -> Series:
@@ -142,6 +166,13 @@ def _hurried(kind: Any, period: float | None) -> Any:
     return type(kind.__name__, (kind,), {"period": period})
 
 
+def started(exporter: Exporter) -> None:
+    """Wait for the worker: what asks while it is still starting gets nothing, and some ask again much later only."""
+    end = time.monotonic() + 60
+    while exporter._nvml.collect(()).state is WorkerState.STARTING:
+        assert time.monotonic() < end, "the worker does not start"
+
+
 @contextmanager
 def running(
     recording: str | Mapping[str, Any],
@@ -167,15 +198,17 @@ def running(
     paths = captured or kernel_files(folder / "host", shim.recording, base)
     chosen = {name: _hurried(kind, period) for name, kind in load_collectors().items() if name in kinds}
     settings = ExporterSettings(
-        RunnerSettings(frozenset(chosen), timeout=5.0),
+        RunnerSettings(frozenset(chosen), timeout=TIMEOUT),
         hertz=hertz,
         nvml=NvmlSettings(library=shim.library, deadline=deadline, hertz=hertz),
     )
     exporter = Exporter(chosen, paths, settings, CLOCKS)
+    if settle:
+        started(exporter)
     exporter.start()
     try:
         if settle:
-            exporter.settle(20.0)
+            exporter.settle(60.0)
         yield GpuHost(shim, exporter)
     finally:
         exporter.stop()

@@ -73,7 +73,7 @@ def recorded(outcome: Outcome) -> dict[str, Any]:
 def complete(host: GpuHost) -> Series:
     """A scrape with everything that the host can give: hardware counters need two looks."""
     hopper = any("nvmlGpmMetricsGet" in device["calls"] for device in host.shim.recording["devices"])
-    series, _ = host.wait(lambda series: not hopper or of(series, "hwsonde_gpu_sm_active_ratio"), 60)
+    series, _ = host.wait(lambda series: not hopper or of(series, "hwsonde_gpu_sm_active_ratio"), anew=True)
     return series
 
 

@@ -55,13 +55,13 @@ def test_it_starts_without_a_driver_and_finds_it_later(
         shim.control.unload_driver(error)
 
     with running(four_gpus(), tmp_path, deadline=DEADLINE, period=PERIOD, prepare=unload) as host:
-        without, _ = host.wait(lambda series: one(series, "hwsonde_gpu_nvml_state", state=state) == 1)
+        without, _ = host.wait(lambda series: one(series, "hwsonde_gpu_nvml_state", state=state) == 1, anew=True)
         assert not readings(without)
         assert one(without, "hwsonde_exporter_collector_available", collector="gpu", reason=reason) == 0
         assert one(without, "hwsonde_gpu_pci_devices") == 4
         assert one(without, "hwsonde_gpu_driver_mismatch") == (1 if state == "mismatch" else None)
         host.control.load_driver()
-        host.wait(lambda series: gpus_up(series) == ALL_UP, 60)
+        host.wait(lambda series: gpus_up(series) == ALL_UP)
 
 
 def test_a_driver_that_is_loaded_anew_is_asked_anew(host: GpuHost) -> None:
@@ -69,10 +69,10 @@ def test_a_driver_that_is_loaded_anew_is_asked_anew(host: GpuHost) -> None:
     for stale in (1, 2):
         started = host.control.initialisations
         host.control.load_driver(stale)
-        host.wait(lambda _, started=started: host.control.initialisations > started, 30)
+        host.wait(lambda _, started=started: host.control.initialisations > started)
         wanted = {key for key in readings(before) if key[0] not in NOT_ALWAYS}
-        host.wait(lambda series, wanted=wanted: wanted <= readings(series).keys(), 30)
-        assert gpus_up(host.series()) == ALL_UP
+        host.wait(lambda series, wanted=wanted: wanted <= readings(series).keys(), anew=True)
+        assert gpus_up(host.renewed()) == ALL_UP
 
 
 def test_a_reset_gpu_gets_new_handles(host: GpuHost) -> None:
@@ -110,7 +110,7 @@ def test_what_a_gpu_does_not_have_is_asked_for_once(host: GpuHost) -> None:
 def test_a_call_that_is_not_supported_is_no_error(host: GpuHost) -> None:
     before = settled(host)
     host.control.inject(Fault(device=1, function="nvmlDeviceGetTotalEnergyConsumption", error=NOT_SUPPORTED))
-    after, _ = host.wait(lambda series: not of(series, "hwsonde_gpu_energy_joules_total", gpu="1"))
+    after, _ = host.wait(lambda series: not of(series, "hwsonde_gpu_energy_joules_total", gpu="1"), anew=True)
     assert len(of(after, "hwsonde_gpu_energy_joules_total")) == len(GPUS) - 1
     assert {key[0] for key in of_gpu(before, "1") - of_gpu(after, "1")} - NOT_ALWAYS == {
         "hwsonde_gpu_energy_joules_total"
@@ -125,7 +125,7 @@ def test_a_call_that_is_not_supported_is_no_error(host: GpuHost) -> None:
 def test_a_gpu_keeps_its_series_when_another_one_before_it_is_gone(host: GpuHost) -> None:
     before = settled(host)
     host.control.remove_gpu(0)
-    after, _ = host.wait(lambda series: gpus_up(series)["0"] == 0 and not of_gpu(series, "0"))
+    after, _ = host.wait(lambda series: gpus_up(series)["0"] == 0 and not of_gpu(series, "0"), anew=True)
     for gpu in ("1", "2", "3"):
         (labels,) = of(after, "hwsonde_gpu_up", gpu=gpu)
         assert labels in of(before, "hwsonde_gpu_up", gpu=gpu)
@@ -143,7 +143,8 @@ def test_mig_is_switched_on_and_off(host: GpuHost) -> None:
         lambda series: (
             len(of(series, "hwsonde_gpu_mig_info", gpu="3")) == 2
             and len(of(series, "hwsonde_gpu_mig_sm_active_ratio", gpu="3")) == 2
-        )
+        ),
+        anew=True,
     )
     assert one(cut, "hwsonde_gpu_mig_enabled", gpu="3", state="current") == 1
     for part in calls["mig"]:
@@ -160,7 +161,7 @@ def test_mig_is_switched_on_and_off(host: GpuHost) -> None:
     host.control.switch_mig(3, on=None)
     wanted = {key for key in readings(before) if key[0] not in NOT_ALWAYS}
     whole, _ = host.wait(
-        lambda series: wanted <= readings(series).keys() and not of(series, "hwsonde_gpu_mig_info"), 30
+        lambda series: wanted <= readings(series).keys() and not of(series, "hwsonde_gpu_mig_info"), anew=True
     )
     assert gpus_up(whole) == ALL_UP
 
@@ -246,9 +247,10 @@ def test_xids_are_neither_lost_nor_doubled_when_the_worker_is_replaced(host: Gpu
     host.wait(lambda series: xids(series, "0", "94") == 1)
     started = host.control.initialisations
     host.control.load_driver()
-    host.wait(lambda _: host.control.initialisations > started, 30)
+    host.wait(lambda _: host.control.initialisations > started)
     host.wait(
-        lambda series: gpus_up(series) == ALL_UP and one(series, "hwsonde_gpu_xid_source_up", source="nvml") == 1, 30
+        lambda series: gpus_up(series) == ALL_UP and one(series, "hwsonde_gpu_xid_source_up", source="nvml") == 1,
+        anew=True,
     )
     host.control.xid(0, 94)
     series, _ = host.wait(lambda series: xids(series, "0", "94") >= 2)
@@ -266,7 +268,7 @@ def test_a_sick_host_shows_what_ails_it(tmp_path: Path) -> None:
                 and of(series, "hwsonde_gpu_row_remap_failed", gpu="1")
                 and of(series, "hwsonde_gpu_nvlink_up", gpu="6")
             ),
-            60,
+            anew=True,
         )
         up = gpus_up(series)
         assert {gpu: up[gpu] for gpu in ("0", "1", "2", "5", "6", "7")} == dict.fromkeys(

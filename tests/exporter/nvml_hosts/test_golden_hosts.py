@@ -36,7 +36,7 @@ def complete(name: str, host: GpuHost) -> str:
         needs_time = name in {"h200", "sick"}  # two looks at the hardware counters
         return not needs_time or bool(of(series, "hwsonde_gpu_sm_active_ratio", gpu="0"))
 
-    host.wait(ready, 60)
+    host.wait(ready, anew=True)
     return host.text()
 
 
