@@ -15,7 +15,7 @@ from tests.run.machine import Machine, counted, is_root
 
 
 def wait_for(path: Path) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not path.exists():
         assert time.monotonic() < end, f"{path} did not appear"
         time.sleep(0.02)
@@ -168,7 +168,7 @@ def test_a_signal_while_packages_are_installed_leaves_no_policy(tmp_path: Path, 
     wait_for(tmp_path / "apt-waits")
     assert machine.policy.exists()
     os.killpg(process.pid, number)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     assert process.returncode not in {0, None}, err
     assert not machine.policy.exists()
     assert not machine.venv.exists()
@@ -191,7 +191,7 @@ def test_an_interrupted_setup_heals_at_the_next_start(tmp_path: Path, number: si
     process = machine.start("up", PIP_WAITS="30")
     wait_for(tmp_path / "pip-waits")
     os.killpg(process.pid, number)
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert process.returncode != 0
     (machine.venv / "half-made").touch()
     machine.calls()
@@ -208,7 +208,7 @@ def test_two_at_once_set_up_once(tmp_path: Path, with_flock: bool) -> None:
     first = machine.start("up", PIP_WAITS="1")
     wait_for(tmp_path / "pip-waits")
     second = machine.start("up")
-    outputs = [process.communicate(timeout=30) for process in (first, second)]
+    outputs = [process.communicate(timeout=60) for process in (first, second)]
     assert [process.returncode for process in (first, second)] == [0, 0], outputs
     assert [out for out, _ in outputs] == ["started up\n"] * 2
     assert counted(machine.calls(), "pip") == 1

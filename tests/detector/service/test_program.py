@@ -22,6 +22,7 @@ from hwsonde_detector.sources.archive import ArchiveSource, Start
 
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'detector_sidecar'}:{os.environ.get('PYTHONPATH', '')}"}
+READ_TIMEOUT_S = 60
 EMPTY = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": []}}).encode()
 
 
@@ -76,7 +77,7 @@ def free_port() -> int:
 
 def write(file: Path, url: str, port: int, more: str = "") -> None:
     file.write_text(
-        f"source: {{url: '{url}', history: 0s}}\nweb: {{listen: '127.0.0.1:{port}'}}\n"
+        f"source: {{url: '{url}', history: 0s, read_timeout: {READ_TIMEOUT_S}s}}\nweb: {{listen: '127.0.0.1:{port}'}}\n"
         f"state: {{dir: '{file.parent / 'state'}'}}\n{more}"
     )
 
@@ -103,19 +104,19 @@ class Program:
         return self.log.read_text().splitlines()
 
     def get(self, path: str) -> requests.Response:
-        return requests.get(f"http://127.0.0.1:{self.port}{path}", timeout=5)
+        return requests.get(f"http://127.0.0.1:{self.port}{path}", timeout=60)
 
     def metric(self, series: str) -> float:
         found = [line for line in self.get("/metrics").text.splitlines() if line.startswith(f"{series} ")]
         return float(found[0].split()[-1])
 
-    def until(self, holds: Callable[[], bool], seconds: float = 40) -> None:
+    def until(self, holds: Callable[[], bool], seconds: float = 80) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             try:
                 if holds():
                     return
-            except (requests.ConnectionError, IndexError):
+            except (requests.RequestException, IndexError):
                 pass
             assert self.process.poll() is None, self.lines()
             time.sleep(0.05)
@@ -123,7 +124,7 @@ class Program:
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=60)
 
 
 @contextmanager
@@ -168,7 +169,7 @@ def test_an_archive_that_a_reload_turns_on_begins_with_a_start(prometheus: Serve
         program.write(url(prometheus), f"archive: {{record: '{archive}'}}\n")
         program.process.send_signal(signal.SIGHUP)
         program.until(lambda: program.metric('hwsonde_detector_reloads_total{result="ok"}') == 1)
-        assert any("models are kept" in line for line in program.lines())
+        program.until(lambda: any("models are kept" in line for line in program.lines()))
         size = archive.stat().st_size
         program.until(lambda: archive.stat().st_size > size)
         assert program.stop() == 0
@@ -186,8 +187,7 @@ def test_it_ends_while_the_server_does_not_answer(prometheus: Server, tmp_path: 
         program.until(lambda: program.get("/-/healthy").status_code == 200)
         began = time.monotonic()
         assert program.stop(number) == 0
-        # Far less than the read's time limit of 10 s, even on a busy machine.
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < READ_TIMEOUT_S / 2, "it waited for the answer"
     assert (tmp_path / "state" / "state.npz").exists()
 
 
@@ -200,7 +200,7 @@ def test_trouble_with_the_server_is_told_on_the_page_and_got_over(prometheus: Se
         prometheus.status, prometheus.body = 200, EMPTY
         program.until(lambda: program.get("/-/ready").status_code == 200)
         assert program.metric("hwsonde_detector_source_up") == 1
-        assert any("source answers again after" in line for line in program.lines())
+        program.until(lambda: any("source answers again after" in line for line in program.lines()))
         assert program.stop() == 0
 
 

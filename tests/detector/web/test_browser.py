@@ -38,9 +38,9 @@ def test_the_page_shows_host_part_and_size_of_the_trouble(address: str, tmp_path
     browser = shutil.which("chromium")
     if browser is None:
         print("chromium is not installed: the page is checked as it is served, without its script")
-        page = requests.get(f"{address}/", timeout=10).text
+        page = requests.get(f"{address}/", timeout=60).text
         assert "a/node17 cpu: cpu_sampled_busy_ratio 98.1 %" in page
-        assert requests.get(f"{address}/api/v1/hosts", timeout=10).json()["hosts"][0]["score"] > 2
+        assert requests.get(f"{address}/api/v1/hosts", timeout=60).json()["hosts"][0]["score"] > 2
         return
     print("the page is checked as chromium renders it")
     done = subprocess.run(
@@ -70,16 +70,16 @@ def test_the_server_answers_over_http_and_survives_garbage(address: str) -> None
     for garbage in (b"\x00\xff\r\n\r\n", b"GET / HTTP/9\r\n\r\n", b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\n\r\n", b""):
         answered = b""
         # The server may hang up in the middle of garbage; that is an answer, too.
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection, suppress(OSError):
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection, suppress(OSError):
             connection.sendall(garbage)
             connection.shutdown(socket.SHUT_WR)
             answered = connection.recv(4096)
         assert b"Traceback" not in answered
-    answer = requests.get(f"{address}/metrics", timeout=10)
+    answer = requests.get(f"{address}/metrics", timeout=60)
     assert (answer.status_code, answer.text) == (200, "x 1\n")
-    encoded = requests.get(f"{address}/api/v1/hosts/a%2Fnode18", timeout=10)
+    encoded = requests.get(f"{address}/api/v1/hosts/a%2Fnode18", timeout=60)
     assert encoded.json()["name"] == "a/node18"
-    assert requests.put(f"{address}/", data=b"x" * 1000, timeout=10).status_code == 405
+    assert requests.put(f"{address}/", data=b"x" * 1000, timeout=60).status_code == 405
 
 
 def test_a_taken_port_is_one_line_that_says_what_to_do(address: str) -> None:

@@ -1,5 +1,6 @@
 import ipaddress
 import os
+import select
 import socket
 import struct
 import threading
@@ -17,8 +18,8 @@ from hwsonde_exporter.exposition import block_of, render
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.mesh.board import Board
 from hwsonde_exporter.mesh.packet import NONCE_BYTES, SIZE, make_answer, make_request, read_answer, read_request
-from hwsonde_exporter.mesh.responder import Bucket, Responder, Sources, answer_from, listen
-from hwsonde_exporter.mesh.sender import PORTS, Flight, Peer, Sender
+from hwsonde_exporter.mesh.responder import SOURCE_RATE, Bucket, Responder, Sources, answer_from, listen
+from hwsonde_exporter.mesh.sender import PORTS, TIMEOUT_SECONDS, Flight, Peer, Sender
 from hwsonde_exporter.mesh.service import Mesh, MeshSettings
 from hwsonde_exporter.mesh.stamps import SO_TIMESTAMPNS, arrival
 
@@ -33,7 +34,7 @@ def table(board: Board) -> dict[tuple[str, ...], float]:
     }
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come true"
@@ -174,7 +175,7 @@ def test_an_answer_goes_out_from_the_address_that_was_asked() -> None:
 def responder(board: Board, host: str = "127.0.0.1") -> Iterator[Responder]:
     found = Responder((host, 0), board)
     found.start()
-    assert found.bound.wait(5)
+    assert found.bound.wait(60)
     yield found
     found.stop()
 
@@ -185,7 +186,7 @@ def responder(board: Board, host: str = "127.0.0.1") -> Iterator[Responder]:
 def test_answers_come_from_where_they_were_asked(board: Board, listening: str, asked: str) -> None:
     family = socket.AF_INET6 if ":" in asked else socket.AF_INET
     with responder(board, listening) as found, socket.socket(family, socket.SOCK_DGRAM) as channel:
-        channel.settimeout(5)
+        channel.settimeout(60)
         channel.sendto(make_request(NONCE), (asked, found.port))
         data, source = channel.recvfrom(1000)
         answer = read_answer(data)
@@ -208,11 +209,13 @@ def test_garbage_gets_no_answer(board: Board) -> None:
 
 
 def test_a_flood_is_answered_at_the_rate_of_one_source(board: Board) -> None:
+    began = time.monotonic()
     with responder(board) as found, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
         for _ in range(200):
             channel.sendto(make_request(os.urandom(NONCE_BYTES)), ("127.0.0.1", found.port))
         wait_for(lambda: table(board)["answered_total",] + table(board)["refused_total", "rate"] == 200)
-    assert 50 <= table(board)["answered_total",] <= 70
+        most = SOURCE_RATE + SOURCE_RATE * (time.monotonic() - began)
+    assert SOURCE_RATE <= table(board)["answered_total",] <= most
 
 
 def test_an_address_that_is_taken_is_tried_again(board: Board) -> None:
@@ -220,7 +223,7 @@ def test_an_address_that_is_taken_is_tried_again(board: Board) -> None:
         found = Responder(("127.0.0.1", taken.getsockname()[1]), board)
         found.start()
         assert not found.bound.wait(0.2)
-    assert found.bound.wait(5)
+    assert found.bound.wait(60)
     found.stop()
 
 
@@ -233,9 +236,10 @@ def test_peers_are_timed_and_those_that_are_silent_lose(board: Board) -> None:
         sender.stop()
     values = table(board)
     assert values["rtt_seconds_count", "b"] == 0
-    assert values["lost_total", "a"] == 0
+    assert values["lost_total", "a"] < values["lost_total", "b"]
     assert values["sent_total", "a"] >= values["rtt_seconds_count", "a"]
-    assert values["rtt_seconds_sum", "a"] / values["rtt_seconds_count", "a"] < 0.05
+    # Neither the time until the thread looks nor that until the peer does is in it.
+    assert values["rtt_seconds_sum", "a"] / values["rtt_seconds_count", "a"] < TIMEOUT_SECONDS / 4
 
 
 def test_an_answer_waits_in_the_socket_and_is_timed_right(board: Board) -> None:
@@ -243,13 +247,16 @@ def test_an_answer_waits_in_the_socket_and_is_timed_right(board: Board) -> None:
     with responder(board) as found:
         sender = Sender([Peer("a", "127.0.0.1", found.port)], 1.0, board)
         sender._resolve(sender._peers[0], 0)
+        began = time.monotonic()
         sender._send(sender._peers[0], 0)
+        assert select.select(list(sender._channels.values()), [], [], 60)[0]
+        came = time.monotonic() - began
         time.sleep(0.3)
         sender._receive()
         for channel in sender._channels.values():
             channel.close()
     assert table(board)["rtt_seconds_count", "a"] == 1
-    assert table(board)["rtt_seconds_sum", "a"] < 0.1
+    assert 0 < table(board)["rtt_seconds_sum", "a"] <= came + 1e-3
 
 
 def test_a_peer_that_has_no_address_is_an_error(board: Board) -> None:
@@ -289,9 +296,9 @@ def test_two_hosts_probe_each_other() -> None:
     collector = NetworkProbeCollector(host)
     collector.probe()
     wait_for(lambda: b'rtt_seconds_count{peer="first"} 3' in render([block_of(list(collector.collect()))]))
+    wait_for(lambda: b"hwsonde_network_probe_listening 1" in render([block_of(list(collector.collect()))]))
     text = render([block_of(list(collector.collect()))]).decode()
     assert "127.0.0.1" not in text
-    assert "hwsonde_network_probe_listening 1" in text
     # Another interval, the same peer: what was counted stays.
     second.configure(MeshSettings((Peer("first", "127.0.0.1", first.port or 0),), None, 5.0))
     text = render([block_of(list(collector.collect()))]).decode()

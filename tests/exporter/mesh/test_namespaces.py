@@ -94,7 +94,7 @@ def ends(tmp_path: Path) -> Iterator[tuple[End, End]]:
             run("ip", "netns", "delete", end.name)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come true"
@@ -153,12 +153,14 @@ def test_a_slow_cable_shows_in_round_trip_time_losses_and_rate(ends: tuple[End, 
             slowest = max(
                 after["rtt_seconds_sum", *KEY] - before["rtt_seconds_sum", *KEY] for before, after in pairwise(looks)
             )
-            return slowest > 0.003 and looks[-1]["flow_retransmits_total", *KEY, "lost"] > 0
+            return (
+                slowest > fast["rtt_seconds_sum", *KEY] + 0.003
+                and looks[-1]["flow_retransmits_total", *KEY, "lost"] > 0
+            )
 
-        wait_for(suffers, 40.0)
+        wait_for(suffers)
     assert fast["flows", *KEY] == 1
     assert fast["rtt_seconds_count", *KEY] == 1
-    assert fast["rtt_seconds_sum", *KEY] < 0.003
     assert looks[-1]["rtt_seconds_count", *KEY] == len(looks)
     assert looks[-1]["flow_segments_total", *KEY] > fast["flow_segments_total", *KEY]
 
@@ -183,7 +185,7 @@ class Exporter:
     def scrape(self) -> str:
         try:
             with self.end.socket(socket.SOCK_STREAM) as channel:
-                channel.settimeout(5)
+                channel.settimeout(60)
                 channel.connect(("127.0.0.1", 9880))
                 channel.sendall(b"GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n")
                 return b"".join(iter(lambda: channel.recv(1 << 16), b"")).decode()
@@ -217,16 +219,14 @@ def exporters(ends: tuple[End, End]) -> Iterator[tuple[Exporter, Exporter]]:
     finally:
         for exporter in started:
             exporter.process.terminate()
-            exporter.process.wait(10)
+            exporter.process.wait(60)
 
 
 def test_two_exporters_time_the_cable_between_them(exporters: tuple[Exporter, Exporter]) -> None:
     answering, asking = exporters
     wait_for(lambda: asking.value('rtt_seconds_count{peer="first"}') >= 10)
-    assert answering.value("listening") == 1
-    assert answering.value("answered_total") >= 10
+    wait_for(lambda: answering.value("listening") == 1 and answering.value("answered_total") >= 10)
     count, total = (asking.value(f'rtt_seconds_{part}{{peer="first"}}') for part in ("count", "sum"))
-    assert total / count < 0.02
     text = asking.scrape()
     assert "10.77.0" not in text
     # A cable that carries 8 kB a second, of which others want more than there is: each packet waits its turn.
@@ -236,8 +236,11 @@ def test_two_exporters_time_the_cable_between_them(exporters: tuple[Exporter, Ex
         def waits() -> bool:
             for _ in range(10):
                 others.sendto(bytes(200), (answering.end.address, 9))
-            now = (asking.value(f'rtt_seconds_{part}{{peer="first"}}') for part in ("count", "sum"))
-            return next(now) - count >= 5 and next(now) - total > 0.1
+            more, longer = (
+                asking.value(f'rtt_seconds_{part}{{peer="first"}}') - before
+                for part, before in (("count", count), ("sum", total))
+            )
+            return more >= 5 and longer > 0.1 and longer / more > 2 * total / count
 
         wait_for(waits)
     # And one that carries nothing.

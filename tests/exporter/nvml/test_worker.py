@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from hwsonde_exporter.collectors.gpu import GpuCollector
 from hwsonde_exporter.nvml.answer import Answer, WorkerState
 from hwsonde_exporter.nvml.client import Client, NvmlSettings
 from hwsonde_exporter.nvml.groups import GROUPS
+from hwsonde_exporter.nvml.launcher import ChildProcess
 from tests.nvml_shim.control import LIB_RM_VERSION_MISMATCH, Fault
 from tests.nvml_shim.shim_host import ShimHost
 
@@ -32,7 +34,7 @@ class Running:
     def ask(self, *groups: str) -> Answer:
         return self.client.collect(groups or ("memory", "power", "ecc"))
 
-    def until(self, right: Callable[[Answer], bool], seconds: float = 20.0) -> Answer:
+    def until(self, right: Callable[[Answer], bool], seconds: float = 60.0) -> Answer:
         """Ask until the answer is right."""
         deadline = time.monotonic() + seconds
         while True:
@@ -61,7 +63,7 @@ def alive(process: int) -> bool:
         return False
 
 
-def gone(process: int, seconds: float = 5.0) -> bool:
+def gone(process: int, seconds: float = 60.0) -> bool:
     deadline = time.monotonic() + seconds
     while alive(process) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -173,7 +175,7 @@ def test_events_arrive_while_the_main_thread_hangs_and_when_the_worker_is_gone(h
     h200.ask()
     h200.host.control.xid(2, 79)
     h200.host.control.xid(2, 79)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while len(h200.client.events()[0]) < 2 and time.monotonic() < deadline:
         time.sleep(0.02)
     events, lost = h200.client.events()
@@ -184,7 +186,10 @@ def test_events_arrive_while_the_main_thread_hangs_and_when_the_worker_is_gone(h
     assert lost == 0
     first = h200.host.control.last_process
     h200.host.control.xid(4, 48)
-    time.sleep(0.3)
+    # It is in the socket, and nobody has taken it out.
+    worker = h200.client._supervisor.worker
+    assert isinstance(worker, ChildProcess)
+    assert select.select([worker._events], [], [], 60)[0]
     os.kill(first, signal.SIGKILL)
     h200.until(lambda answer: h200.host.control.last_process != first and answer.state is WorkerState.RUNNING)
     assert [(event.sequence, event.xid) for event in h200.client.events(2)[0]] == [(3, 48)]
@@ -212,9 +217,10 @@ def test_the_worker_ends_with_its_parent_even_if_it_hangs(tmp_path: Path) -> Non
     host.control.inject(Fault(hang="asleep"))
     parent.stdin.write("go\n")
     parent.stdin.flush()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not host.control.hanging and time.monotonic() < deadline:
         time.sleep(0.02)
+    assert host.control.hanging
     assert alive(worker)
     parent.kill()
     parent.wait(10)
@@ -223,15 +229,19 @@ def test_the_worker_ends_with_its_parent_even_if_it_hangs(tmp_path: Path) -> Non
     parent.stdout.close()
 
 
-def test_a_slow_group_is_not_read_each_time_and_does_not_flap(h200: Running) -> None:
-    h200.ask()
-    h200.host.control.inject(Fault(device=0, function="nvmlDeviceGetMemoryInfo_v2", slow=0.3))
-    names = [{reading.name for reading in h200.ask("memory", "power").devices[0].readings}]
-    calls = h200.host.control.calls("nvmlDeviceGetMemoryInfo_v2")
-    names.append({reading.name for reading in h200.ask("memory", "power").devices[0].readings})
-    assert h200.host.control.calls("nvmlDeviceGetMemoryInfo_v2") == calls + 7
-    for found in names:
-        assert {"memory_used_bytes", "power_watts"} <= found
+def test_a_slow_group_is_not_read_each_time_and_does_not_flap(tmp_path: Path) -> None:
+    # The deadline is far off, so that only the call that is made slow is.
+    running = Running(ShimHost("h200", tmp_path / "shim"), deadline=30.0)
+    running.host.control.inject(Fault(device=0, function="nvmlDeviceGetMemoryInfo_v2", slow=0.3))
+    left_out = []
+    for _ in range(10):
+        calls = running.host.control.calls("nvmlDeviceGetMemoryInfo_v2")
+        device = running.ask("memory", "power").devices[0]
+        assert {"memory_used_bytes", "power_watts"} <= {reading.name for reading in device.readings}
+        left_out.append(running.host.control.calls("nvmlDeviceGetMemoryInfo_v2") < calls + 8)
+    assert left_out[0] is False
+    assert any(left_out)
+    running.client.stop()
 
 
 def test_the_exporter_itself_does_not_load_the_binding() -> None:
