@@ -17,10 +17,10 @@ from hwsonde_detector import __version__, logs
 from hwsonde_detector.errors import ArchiveError, ConfigError, DetectorError, SourceError
 
 try:
-    from hwsonde_detector.config import Config, format_duration, load_config, parse_duration, place
+    from hwsonde_detector.config import Config, format_duration, load_config, place
     from hwsonde_detector.config.loading import FLAGS
     from hwsonde_detector.past import command as backtest
-    from hwsonde_detector.past.when import joined
+    from hwsonde_detector.past.when import joined, parse_span
     from hwsonde_detector.reports import command as report
 except ModuleNotFoundError as error:
     if str(error.name).startswith("hwsonde"):
@@ -40,6 +40,10 @@ _HELP = {
     "--log.level": ("LEVEL", "debug, info, warning or error (log.level)"),
     "--log.format": ("FORM", "logfmt or json (log.format)"),
 }
+
+
+# How long a capture is, and how often it reads.
+_SHORTEST_MS = 50
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -233,9 +237,12 @@ def _replay(options: argparse.Namespace) -> int:
 
 def _capture(options: argparse.Namespace) -> int:
     config = _load(options)
-    length, every = _duration("--for", options.length), config.tick if isinstance(config.tick, int) else 1000
+    length, every = (
+        parse_span("--for", options.length, _SHORTEST_MS),
+        config.tick if isinstance(config.tick, int) else 1000,
+    )
     if options.every is not None:
-        every = _duration("--every", options.every)
+        every = parse_span("--every", options.every, _SHORTEST_MS)
     from hwsonde_detector.capture import capture  # noqa: PLC0415
     from hwsonde_detector.connect import open_source  # noqa: PLC0415
     from hwsonde_detector.service.wiring import make_plan  # noqa: PLC0415
@@ -255,18 +262,6 @@ def _capture(options: argparse.Namespace) -> int:
         )
     _say(f"{options.out}: {done.reads} reads with {done.samples} samples, {done.failures} reads failed")
     return 0 if whole else 2
-
-
-def _duration(flag: str, text: str) -> int:
-    try:
-        ms = parse_duration(text)
-    except ValueError:
-        ms = 0
-    if ms < 50:
-        raise ConfigError(
-            f"{flag}: {text!r} is not usable; allowed: a duration of at least 50ms, written as 1s, 90s or 5m"
-        )
-    return ms
 
 
 def _say(line: str, stream: TextIO | None = None) -> None:

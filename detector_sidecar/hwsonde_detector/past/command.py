@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hwsonde_detector.config import Config
+from hwsonde_detector.past.options import add_range_options
 
 HELP = "score history as the service would have done, and count pages and faults found"
 FLAGS = ("--source.url", "--log.level", "--log.format")
@@ -22,17 +23,12 @@ def add_backtest(parser: argparse.ArgumentParser, load: Callable[[argparse.Names
     load
         Gives the configuration that the options name.
     """
-    parser.add_argument(
-        "--from",
-        dest="first",
-        metavar="TIME",
-        help="begin: RFC 3339, Unix seconds, or back from now such as -6h (an archive's default: all of it)",
-    )
-    parser.add_argument(
-        "--to", dest="last", metavar="TIME", default="now", help="end (default: now; of an archive its end)"
-    )
-    parser.add_argument(
-        "--archive", metavar="FILE", type=Path, help="a recorded archive to read instead of a Prometheus"
+    add_range_options(
+        parser,
+        "all of an archive; of a Prometheus it must be said",
+        "now; of an archive its end",
+        "hwsonde-backtest",
+        "the results",
     )
     parser.add_argument(
         "--labels", metavar="FILE", type=Path, help="what really failed: CSV or JSON with entity, start, end"
@@ -45,21 +41,9 @@ def add_backtest(parser: argparse.ArgumentParser, load: Callable[[argparse.Names
         help="presets to compare: configured, shipped ones, or files",
     )
     parser.add_argument(
-        "--learn",
-        metavar="DURATION",
-        help="how much before --from is learned from (default: source.history; of an archive all)",
-    )
-    parser.add_argument(
         "--step",
         metavar="DURATION",
         help="read one value for each such step, for ranges too long to read every sample of",
-    )
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=Path,
-        default=Path("hwsonde-backtest"),
-        help="folder for the results (default: hwsonde-backtest)",
     )
     parser.add_argument("--anew", action="store_true", help="do not go on with an interrupted run in that folder")
     parser.set_defaults(command=lambda options: _run(options, load))
@@ -67,7 +51,8 @@ def add_backtest(parser: argparse.ArgumentParser, load: Callable[[argparse.Names
 
 def _run(options: argparse.Namespace, load: Callable[[argparse.Namespace], Config]) -> int:
     config = load(options)
-    from hwsonde_detector.past.program import Asked, World, run_backtest  # noqa: PLC0415 - other commands need none of its weight
+    from hwsonde_detector.past.program import Asked, run_backtest  # noqa: PLC0415 - other commands need none of its weight
+    from hwsonde_detector.past.world import World  # noqa: PLC0415
 
     asked = Asked(
         first=options.first,
@@ -80,4 +65,4 @@ def _run(options: argparse.Namespace, load: Callable[[argparse.Namespace], Confi
         out=options.out,
         anew=options.anew,
     )
-    return run_backtest(config, asked, World.real())
+    return run_backtest(config, asked, World.stoppable())

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-import tempfile
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import orjson
 from threadpoolctl import threadpool_limits
 
-from hwsonde_detector.config import Config, parse_duration
+from hwsonde_detector.config import Config
 from hwsonde_detector.errors import ConfigError, SourceError
 from hwsonde_detector.files import read_regular
 from hwsonde_detector.past.backtest import Keeper, digest, new_runs, run_through
@@ -28,7 +22,8 @@ from hwsonde_detector.past.presets import CONFIGURED, preset_configs
 from hwsonde_detector.past.progress import Progress
 from hwsonde_detector.past.reading import How, Position, archive_range, open_records
 from hwsonde_detector.past.unfinished import Kept, Run, Unfinished
-from hwsonde_detector.past.when import parse_range
+from hwsonde_detector.past.when import asked_range, parse_span
+from hwsonde_detector.past.world import World, say, usable, write_result
 from hwsonde_detector.service.wiring import make_plan, without_credentials
 from hwsonde_detector.worker import Plan
 
@@ -43,7 +38,7 @@ class Asked:
     """The options of the command, as they were given."""
 
     first: str | None
-    last: str
+    last: str | None
     out: Path
     archive: Path | None = None
     labels: Path | None = None
@@ -51,38 +46,6 @@ class Asked:
     learn: str | None = None
     step: str | None = None
     anew: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """Clocks, streams and the wish to stop; a test gives its own.
-
-    Attributes
-    ----------
-    now_ms, monotonic
-        Wall clock in ms, and seconds that never jump.
-    stopped
-        Whether the run should end at the next batch.
-    pause
-        Waits for so many seconds, or until it should stop.
-    out, err
-        Streams for results and for progress.
-    """
-
-    now_ms: Callable[[], int]
-    monotonic: Callable[[], float]
-    stopped: Callable[[], bool]
-    pause: Callable[[float], object]
-    out: TextIO = field(default_factory=lambda: sys.stdout)
-    err: TextIO = field(default_factory=lambda: sys.stderr)
-
-    @staticmethod
-    def real() -> World:
-        """Give this machine's; SIGINT and SIGTERM ask to stop."""
-        ended = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: ended.set())
-        return World(lambda: time.time_ns() // 1_000_000, time.monotonic, ended.is_set, ended.wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +83,7 @@ def run_backtest(config: Config, asked: Asked, world: World) -> int:
     ConfigError, ArchiveError, SourceError
         One line that says what to do. After a SourceError the same command goes on.
     """
-    unfinished = Unfinished(_usable(asked.out))
+    unfinished = Unfinished(usable(asked.out))
     job, runs, position = _begin(config, asked, world, unfinished)
     keeper = Keeper(unfinished, job.said, world.monotonic)
     with threadpool_limits(limits=1):
@@ -128,7 +91,7 @@ def run_backtest(config: Config, asked: Asked, world: World) -> int:
     if interrupted:
         kept = keeper.save(reached, runs)
         goes_on = "the same command goes on from there" if kept else "nothing was kept"
-        _say(world.err, f"hwsonde-detector: interrupted at {_at(reached, job)}; {goes_on}")
+        say(world.err, f"hwsonde-detector: interrupted at {_at(reached, job)}; {goes_on}")
         return INTERRUPTED
     if not any(run.tally.hosts for run in runs):
         unfinished.remove()
@@ -146,11 +109,11 @@ def _begin(config: Config, asked: Asked, world: World, unfinished: Unfinished) -
     labels = _labels(asked.labels)
     configs = preset_configs(config, asked.presets or (CONFIGURED,))
     plans = {name: make_plan(one) for name, one in configs.items()}
-    step_ms = _span("--step", asked.step, _FINEST_STEP_MS) if asked.step is not None else None
+    step_ms = parse_span("--step", asked.step, _FINEST_STEP_MS) if asked.step is not None else None
     if step_ms is not None and asked.archive is not None:
         raise ConfigError("--step: an archive is read as it was recorded; leave --step out")
     said = {
-        "from": asked.first, "to": asked.last, "learn": asked.learn, "step": asked.step,
+        "from": asked.first, "to": asked.last or "now", "learn": asked.learn, "step": asked.step,
         "archive": str(asked.archive.absolute()) if asked.archive is not None else None,
         "labels": asked.labels.name if asked.labels is not None else None,
         "preset": list(plans),
@@ -166,28 +129,16 @@ def _begin(config: Config, asked: Asked, world: World, unfinished: Unfinished) -
         job = job_over((kept.start_ms, kept.end_ms))
         runs = new_runs(plans, job.start_ms, job.end_ms, labels)
         if unfinished.restore(kept, runs):
-            _say(world.err, f"hwsonde-detector: going on with the interrupted run, at {_at(kept.position, job)}")
+            say(world.err, f"hwsonde-detector: going on with the interrupted run, at {_at(kept.position, job)}")
             return job, runs, kept.position
-    job = job_over(_range(asked, whole, world.now_ms()))
+    job = job_over(asked_range(asked.first, asked.last, world.now_ms(), whole))
     return job, new_runs(plans, job.start_ms, job.end_ms, labels), Position()
-
-
-def _range(asked: Asked, whole: tuple[int, int] | None, now_ms: int) -> tuple[int, int]:
-    if whole is not None:
-        first = asked.first if asked.first is not None else f"{whole[0] // 1000}.{whole[0] % 1000:03d}"
-        return parse_range(first, asked.last, whole[1])
-    if asked.first is None:
-        raise ConfigError("--from: it is missing; say where to begin, such as --from -6h")
-    start_ms, end_ms = parse_range(asked.first, asked.last, now_ms)
-    if end_ms > now_ms:
-        raise ConfigError(f"--to: {format_instant(end_ms)} lies in the future; give a past time, or leave --to out")
-    return start_ms, end_ms
 
 
 def _learning_ms(config: Config, asked: Asked, whole: tuple[int, int] | None, start_ms: int) -> int:
     """How much before the range is learned from."""
     if asked.learn is not None:
-        wanted = _span("--learn", asked.learn, 0)
+        wanted = parse_span("--learn", asked.learn)
     elif whole is not None:
         wanted = max(start_ms - whole[0], 0)
     else:
@@ -218,7 +169,7 @@ def _go(
     keeper, runs, position = work
     interrupted = False
     begin_ms = position.now_ms if position.now_ms is not None else job.start_ms - job.learning_ms
-    progress = Progress(world.err, begin_ms, job.end_ms, world.monotonic)
+    progress = Progress(world.err, begin_ms, job.end_ms, world.monotonic, "backtest")
 
     def told(reached: Position) -> bool:
         nonlocal position, interrupted
@@ -249,39 +200,13 @@ def _tell(config: Config, asked: Asked, world: World, job: _Job, runs: Sequence[
     about = About(source, job.learning_ms, job.step_ms, asked.labels.name if asked.labels is not None else None)
     document = backtest_document(about, {run.name: run.tally for run in runs})
     written = [
-        _write(asked.out / "backtest.json", orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)),
-        _write(asked.out / "backtest.html", backtest_page(document).encode("utf-8", "replace")),
+        write_result(asked.out / "backtest.json", orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)),
+        write_result(asked.out / "backtest.html", backtest_page(document).encode("utf-8", "replace")),
     ]
     for line in warnings(document):
-        _say(world.err, f"hwsonde-detector: {line}")
+        say(world.err, f"hwsonde-detector: {line}")
     for line in [*summary(document), f"written: {', '.join(map(str, written))}"]:
-        _say(world.out, line)
-
-
-def _usable(folder: Path) -> Path:
-    """See that results can be written before hours are spent on them."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise ConfigError(
-            f"--out: {folder}: results cannot be written there: {error.strerror or error}; name another folder"
-        ) from None
-    return folder
-
-
-def _write(path: Path, content: bytes) -> Path:
-    """Replace a file, so that whoever reads it sees the old one or the new one."""
-    new = path.with_name(f".{path.name}.new")
-    try:
-        new.write_bytes(content)
-        new.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            new.unlink()
-        raise ConfigError(f"--out: {path}: it cannot be written: {error.strerror or error}; make room") from None
-    return path
+        say(world.out, line)
 
 
 def _labels(path: Path | None) -> tuple[Label, ...]:
@@ -296,25 +221,9 @@ def _labels(path: Path | None) -> tuple[Label, ...]:
     return parse_labels(data, path.name)
 
 
-def _span(flag: str, text: str, least_ms: int) -> int:
-    try:
-        ms = parse_duration(text)
-    except ValueError:
-        ms = -1
-    if not least_ms <= ms <= 366 * 86_400_000:
-        least = f" of at least {least_ms}ms" if least_ms else ""
-        raise ConfigError(f"{flag}: {text!r} is not usable; allowed: a duration{least}, written as 30s, 5m or 2h")
-    return ms
-
-
 def _source(config: Config) -> tuple[str, str, str]:
     return without_credentials(config.source.url), config.source.selector, config.source.backend
 
 
 def _at(position: Position, job: _Job) -> str:
     return format_instant(position.now_ms if position.now_ms is not None else job.start_ms - job.learning_ms)
-
-
-def _say(stream: TextIO, line: str) -> None:
-    stream.write(f"{line}\n")
-    stream.flush()

@@ -23,9 +23,12 @@ class Progress:
         The stretch of history that is worked through from now on.
     monotonic
         Seconds.
+    word
+        What the run is called.
     """
 
-    def __init__(self, stream: TextIO, since_ms: int, end_ms: int, monotonic: Callable[[], float]) -> None:
+    def __init__(self, stream: TextIO, since_ms: int, end_ms: int, monotonic: Callable[[], float], word: str) -> None:
+        self._word = word
         self._stream = stream
         self._since_ms = since_ms
         self._end_ms = end_ms
@@ -59,4 +62,4 @@ class Progress:
     def _text(self, now_ms: int, seconds: float) -> str:
         done = min(max((now_ms - self._since_ms) / max(self._end_ms - self._since_ms, 1), 0.0), 1.0)
         left = f", about {format_duration(round(seconds * (1 - done) / done) * 1000)} left" if done > 0.01 else ""
-        return f"backtest: {int(done * 100)} %, at {format_instant(now_ms // 1000 * 1000)}{left}"
+        return f"{self._word}: {int(done * 100)} %, at {format_instant(now_ms // 1000 * 1000)}{left}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
 
 from hwsonde_detector.config import Config
+from hwsonde_detector.past.options import add_range_options
 
 HELP = "explain a stretch of the past, an episode or a job: what failed first, or that it was not the hardware"
 FLAGS = ("--source.url", "--log.level", "--log.format")
@@ -22,14 +22,12 @@ def add_report(parser: argparse.ArgumentParser, load: Callable[[argparse.Namespa
     load
         Gives the configuration that the options name.
     """
-    parser.add_argument(
-        "--from",
-        dest="first",
-        metavar="TIME",
-        help="begin: RFC 3339, Unix seconds, or back from now such as -6h (default: around --episode; an archive's beginning)",
-    )
-    parser.add_argument(
-        "--to", dest="last", metavar="TIME", help="end (default: now; around --episode; an archive's end)"
+    add_range_options(
+        parser,
+        "around --episode; an archive's beginning",
+        "now; around --episode; an archive's end",
+        "hwsonde-report",
+        "report.json and report.html",
     )
     about = parser.add_mutually_exclusive_group()
     about.add_argument("--entity", metavar="NAME", help="one host, such as n17 or lab/n17 (default: all hosts)")
@@ -37,21 +35,6 @@ def add_report(parser: argparse.ArgumentParser, load: Callable[[argparse.Namespa
         "--job", metavar="NAME", help="the hosts of one job, for as long as it ran: slurm:4711, 4711, or a pod's name"
     )
     about.add_argument("--episode", metavar="ID", help="one episode, such as lab/n17@2026-11-29T19:23:41Z")
-    parser.add_argument(
-        "--archive", metavar="FILE", type=Path, help="a recorded archive to read instead of a Prometheus"
-    )
-    parser.add_argument(
-        "--learn",
-        metavar="DURATION",
-        help="how much before --from is learned from (default: source.history; of an archive all)",
-    )
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=Path,
-        default=Path("hwsonde-report"),
-        help="folder for report.json and report.html (default: hwsonde-report)",
-    )
     parser.add_argument(
         "--runbooks-url",
         dest="runbooks",
@@ -64,7 +47,8 @@ def add_report(parser: argparse.ArgumentParser, load: Callable[[argparse.Namespa
 
 def _run(options: argparse.Namespace, load: Callable[[argparse.Namespace], Config]) -> int:
     config = load(options)
-    from hwsonde_detector.reports.program import Asked, World, run_report  # noqa: PLC0415 - other commands need none of its weight
+    from hwsonde_detector.past.world import World  # noqa: PLC0415
+    from hwsonde_detector.reports.program import Asked, run_report  # noqa: PLC0415 - other commands need none of its weight
 
     asked = Asked(
         first=options.first,

@@ -18,8 +18,9 @@ import pytest
 
 from hwsonde_detector.cli import main
 from hwsonde_detector.errors import ConfigError, SourcePartial
-from hwsonde_detector.past.program import INTERRUPTED, Asked, World, run_backtest
+from hwsonde_detector.past.program import INTERRUPTED, Asked, run_backtest
 from hwsonde_detector.past.unfinished import FOLDER
+from hwsonde_detector.past.world import World
 from hwsonde_detector.replay import replay
 from hwsonde_detector.service.wiring import make_plan
 from hwsonde_detector.sources.archive import ArchiveSource

@@ -236,7 +236,7 @@ def test_names_that_mean_harm_are_only_names(tmp_path, capsys, kind):
         (["--episode", "lab/n9@2020-01-01T00:00:00Z", "--from", "FIRST"], "was not found when the range was scored again; found: 'lab/n1@"),
         (["--learn", "long"], "--learn: 'long' is not usable"),
         (["--archive", "/none"], "/none: the archive cannot be read"),
-        (["--out", "/dev/null/x"], "--out: /dev/null/x: the report cannot be written there"),
+        (["--out", "/dev/null/x"], "--out: /dev/null/x: results cannot be written there"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line(folder, tmp_path, capsys, arguments, says):
@@ -285,7 +285,7 @@ def test_what_is_there_stays_where_a_file_cannot_be_written(folder, tmp_path, ca
 
 
 def test_progress_is_a_line_now_and_then(monkeypatch):
-    from hwsonde_detector.reports.program import World, _Progress
+    from hwsonde_detector.past.progress import Progress
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -293,13 +293,13 @@ def test_progress_is_a_line_now_and_then(monkeypatch):
 
     clock = iter([0.0, 0.1, 1.0, 2.0])
     err = Terminal()
-    progress = _Progress(World(lambda: 0, lambda: next(clock), err=err), 0, 10_000)
+    progress = Progress(err, 0, 10_000, lambda: next(clock), "report")
     for now_ms in (1000, 5000, 9000):
         progress.show(now_ms)
     progress.close()
     assert err.getvalue().split("\r")[1:3] == [
-        "report: 50 %, at 1970-01-01T00:00:05Z",
-        "report: 90 %, at 1970-01-01T00:00:09Z",
+        "report: 50 %, at 1970-01-01T00:00:05Z, about 1s left",
+        "report: 90 %, at 1970-01-01T00:00:09Z, about 0s left",
     ]
     assert err.getvalue().endswith("\r")
 
@@ -325,7 +325,8 @@ def test_what_the_detector_keeps_is_known_and_left_as_it_is(tmp_path):
     from hwsonde_detector.config import load_config
     from hwsonde_detector.explain.report import Before
     from hwsonde_detector.hoststate import episode_document
-    from hwsonde_detector.reports.program import Asked, World, _before
+    from hwsonde_detector.past.world import World
+    from hwsonde_detector.reports.program import Asked, _before
     from hwsonde_detector.state import save_state
     from hwsonde_detector.types import Subsystem
     from tests.detector.explain.planted import T0, channel, fault, host

@@ -14,9 +14,10 @@ import pytest
 import requests
 
 from hwsonde_detector.config import load_config
+from hwsonde_detector.past.world import World
 from hwsonde_detector.reports.finding import watch_job
 from hwsonde_detector.reports.jobs import Watch
-from hwsonde_detector.reports.program import Asked, World, run_report
+from hwsonde_detector.reports.program import Asked, run_report
 from hwsonde_detector.types import Entity
 from tests.detector.reports.fleet import END_S, LEARN_S, START_MS, configured, disk_of, series
 
@@ -85,7 +86,7 @@ def prometheus(tmp_path_factory) -> Iterator[str]:
 def report(url: str, folder, **asked) -> tuple[dict, str]:
     config = load_config(configured(folder, url), {})
     out, err = io.StringIO(), io.StringIO()
-    world = World(lambda: START_MS + 1000 * END_S, time.monotonic, out, err)
+    world = World(lambda: START_MS + 1000 * END_S, time.monotonic, out=out, err=err)
     given = {"first": str(START_S + LEARN_S), "last": str(START_S + END_S - 1), **asked}
     assert run_report(config, Asked(folder / "out", **given), world) == 0
     assert err.getvalue() == ""
