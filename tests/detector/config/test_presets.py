@@ -75,8 +75,8 @@ def test_what_is_wrong_in_a_preset_is_told_with_its_own_place(tmp_path: Path, te
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("revel", "preset: 'revel' is not shipped; allowed: default, reveal, or a path"),
-        ("gone.yaml", "the preset cannot be read"),
+        ("revel", "preset: 'revel' is not known; allowed: default, reveal, or a path"),
+        ("gone.yaml", r"preset: .*gone\.yaml: it cannot be read: No such file"),
     ],
 )
 def test_a_preset_that_is_not_there(tmp_path: Path, name: str, says: str) -> None:
