@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,57 @@ def shipped_presets() -> tuple[str, ...]:
     return tuple(sorted(name.removesuffix(".yaml") for name in found if name.endswith(".yaml")))
 
 
+def is_path(name: str) -> bool:
+    """Whether what names a preset or a profile is a path: what has a slash or ends as YAML files do. Else it is a shipped one."""
+    return "/" in name or name.endswith((".yaml", ".yml"))
+
+
+def preset_file(
+    name: str, directory: Path | None = None, place: str = "preset", others: Sequence[str] = ()
+) -> tuple[str, bytes]:
+    """Find a preset and read its text.
+
+    Parameters
+    ----------
+    name
+        Name of a shipped preset, or a path (`is_path`).
+    directory
+        Where relative paths start.
+    place
+        Key or flag that named it, for the error line.
+    others
+        What else may stand there, for the error line.
+
+    Returns
+    -------
+    tuple
+        How messages call it, and its text.
+
+    Raises
+    ------
+    ConfigError
+        There is no such preset, or it cannot be read.
+    """
+    if not is_path(name):
+        known = shipped_presets()
+        if name not in known:
+            allowed = ", ".join((*others, *known))
+            raise ConfigError(f"{place}: {shown(name)} is not known; allowed: {allowed}, or a path that ends in .yaml")
+        return f"preset {name}", resources.files(_PACKAGE).joinpath(f"{name}.yaml").read_bytes()
+    path = (directory or Path()) / name
+    try:
+        return str(path), read_regular(path, MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{place}: {path}: it cannot be read: {error.strerror or error}; check the path") from None
+
+
 def read_preset(name: str, directory: Path | None = None) -> tuple[str, Tree]:
     """Read a preset.
 
     Parameters
     ----------
     name
-        Name of a shipped preset; what has a slash or ends in ``.yaml`` is a path.
+        Name of a shipped preset, or a path (`is_path`).
     directory
         Where relative paths start.
 
@@ -42,22 +87,7 @@ def read_preset(name: str, directory: Path | None = None) -> tuple[str, Tree]:
     ConfigError
         There is no such preset, or it cannot be read.
     """
-    if "/" not in name and not name.endswith((".yaml", ".yml")):
-        if name not in shipped_presets():
-            raise ConfigError(
-                f"preset: {shown(name)} is not shipped; allowed: {', '.join(shipped_presets())}, or a path that ends in .yaml"
-            )
-        called = f"preset {name}"
-        data = resources.files(_PACKAGE).joinpath(f"{name}.yaml").read_bytes()
-    else:
-        path = (directory or Path()) / name
-        called = str(path)
-        try:
-            data = read_regular(path, MAX_BYTES + 1)
-        except OSError as error:
-            raise ConfigError(
-                f"{path}: the preset cannot be read: {error.strerror or error}; give a readable file in preset"
-            ) from None
+    called, data = preset_file(name, directory)
     tree = read_tree(data)
     value: Any = {} if tree.value is None else tree.value
     if not isinstance(value, dict):

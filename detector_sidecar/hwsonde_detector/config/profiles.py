@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
+from hwsonde_detector.config.presets import is_path
 from hwsonde_detector.config.tree import MAX_BYTES
 from hwsonde_detector.errors import ConfigError
 from hwsonde_detector.files import read_regular
@@ -26,7 +27,7 @@ def load_profiles(names: Sequence[str], directory: Path | None = None) -> tuple[
     Parameters
     ----------
     names
-        Names of shipped profiles; what has a slash or ends in ``.yaml`` is a path.
+        Names of shipped profiles, or paths (`is_path`).
     directory
         Where relative paths start (`Config.origin.directory`).
 
@@ -47,7 +48,7 @@ def load_profiles(names: Sequence[str], directory: Path | None = None) -> tuple[
 
 
 def _load(name: str, directory: Path) -> Profile:
-    if "/" not in name and not name.endswith((".yaml", ".yml")):
+    if not is_path(name):
         if name not in shipped_profiles():
             raise ConfigError(
                 f"profiles: {name!r} is not shipped; allowed: {', '.join(shipped_profiles())}, or a path that ends in .yaml"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,10 +11,10 @@ from hwsonde_detector.config import Config
 from hwsonde_detector.config.constraints import constraints
 from hwsonde_detector.config.loading import parse_config
 from hwsonde_detector.config.models import Origin
+from hwsonde_detector.config.presets import is_path, preset_file
 from hwsonde_detector.config.section import Section
-from hwsonde_detector.config.tree import MAX_BYTES, dotted
+from hwsonde_detector.config.tree import dotted
 from hwsonde_detector.errors import ConfigError
-from hwsonde_detector.files import read_regular
 
 Kind = TypeVar("Kind", bound=Section)
 
@@ -24,14 +23,6 @@ CONFIGURED = "configured"
 
 # What a preset does not change: from where is read, how hosts are named, and what only a service has.
 _EDGES = frozenset({"preset", "mode", "entity_labels", "source", "tick", "state", "archive", "web", "links", "log"})
-
-
-def shipped_presets() -> tuple[str, ...]:
-    """Names of the presets that come with the detector, in order."""
-    folder = resources.files("hwsonde_detector").joinpath("presets")
-    if not folder.is_dir():
-        return ()
-    return tuple(sorted(item.name.removesuffix(".yaml") for item in folder.iterdir() if item.name.endswith(".yaml")))
 
 
 def preset_configs(config: Config, names: Sequence[str]) -> dict[str, Config]:
@@ -56,28 +47,16 @@ def preset_configs(config: Config, names: Sequence[str]) -> dict[str, Config]:
     """
     found: dict[str, Config] = {}
     for name in names:
-        path = Path(name) if "/" in name or name.endswith((".yaml", ".yml")) else None
-        word = path.stem if path is not None else name
+        word = Path(name).stem if is_path(name) else name
         if word in found:
             raise ConfigError(f"--preset: {word} is named twice; name each preset once")
-        found[word] = config if word == CONFIGURED and path is None else _laid_over(config, _load(name, path), name)
+        found[word] = config if name == CONFIGURED else _laid_over(config, _load(name), name)
     return found
 
 
-def _load(name: str, path: Path | None) -> Config:
-    if path is not None:
-        try:
-            data = read_regular(path, MAX_BYTES + 1)
-        except OSError as error:
-            raise ConfigError(
-                f"--preset: {path}: it cannot be read: {error.strerror or error}; check the path"
-            ) from None
-        return parse_config(data, str(path), Origin(path))
-    if name not in shipped_presets():
-        known = ", ".join((CONFIGURED, *shipped_presets()))
-        raise ConfigError(f"--preset: {name!r} is not known; allowed: {known}, or a path that ends in .yaml")
-    place = resources.files("hwsonde_detector").joinpath("presets", f"{name}.yaml")
-    return parse_config(place.read_bytes(), f"{name}.yaml")
+def _load(name: str) -> Config:
+    called, data = preset_file(name, place="--preset", others=(CONFIGURED,))
+    return parse_config(data, called, Origin(Path(name)) if is_path(name) else None)
 
 
 def _laid_over(config: Config, preset: Config, name: str) -> Config:
@@ -92,8 +71,7 @@ def _laid_over(config: Config, preset: Config, name: str) -> Config:
 def _placed(preset: Config) -> tuple[str, ...]:
     """Profiles of a preset, whose relative paths start from its own folder."""
     return tuple(
-        str((preset.origin.directory / name).absolute()) if "/" in name or name.endswith((".yaml", ".yml")) else name
-        for name in preset.profiles
+        str((preset.origin.directory / name).absolute()) if is_path(name) else name for name in preset.profiles
     )
 
 
