@@ -7,8 +7,9 @@ fault has lasted: how long is in `hwsonde_detector.settings.DataFaultSettings`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -36,6 +37,21 @@ _HIGHEST = 10.0
 _NUMBER_ALONE = 0.9
 # A start time may wobble by rounding and by a clock that is being adjusted.
 _MARK_TOLERANCE_S = 0.5
+
+
+class _Places(Protocol):
+    """Index arrays into a book, made for one view and one version of the book."""
+
+    @property
+    def made_for(self) -> tuple[Any, ...]:
+        """The view, and versions."""
+
+    def fit(self, book: Any, view: TargetView) -> bool:  # noqa: ANN401 - each kind has a book of its own
+        """Whether nothing changed since."""
+
+
+_B = TypeVar("_B")
+_P = TypeVar("_P", bound=_Places)
 
 
 @dataclass(slots=True)
@@ -296,28 +312,31 @@ def _view(cache: _Cache, target: Target, layout: Layout) -> TargetView:
 
 
 def _columns(state: FaultState, target: Target, view: TargetView) -> ColumnPlaces:
-    places = state.cache.columns.get(target)
-    if places is None or not places.fit(state.columns, view):
-        changed = places is None or places.made_for[0] is not view
-        places = ColumnPlaces(state.columns, view, target)
-        if changed:
-            columns.forget(state.columns, places)
-            if not places.fit(state.columns, view):
-                places = ColumnPlaces(state.columns, view, target)
-        state.cache.columns[target] = places
-    return places
+    return _fitting(state.cache.columns, target, view, state.columns, (ColumnPlaces, columns.forget))
 
 
 def _gauges(state: FaultState, target: Target, view: TargetView) -> GaugePlaces:
-    places = state.cache.gauges.get(target)
-    if places is None or not places.fit(state.gauges, view):
+    return _fitting(state.cache.gauges, target, view, state.gauges, (GaugePlaces, gauges.forget))
+
+
+def _fitting(
+    cache: dict[Target, _P],
+    target: Target,
+    view: TargetView,
+    book: _B,
+    ways: tuple[Callable[[_B, TargetView, Target], _P], Callable[[_B, _P], None]],
+) -> _P:
+    """Places of a target that fit its view and its book; ``ways`` make them, and drop from the book what a new view has no more."""
+    make, forget = ways
+    places = cache.get(target)
+    if places is None or not places.fit(book, view):
         changed = places is None or places.made_for[0] is not view
-        places = GaugePlaces(state.gauges, view, target)
+        places = make(book, view, target)
         if changed:
-            gauges.forget(state.gauges, places)
-            if not places.fit(state.gauges, view):
-                places = GaugePlaces(state.gauges, view, target)
-        state.cache.gauges[target] = places
+            forget(book, places)
+            if not places.fit(book, view):
+                places = make(book, view, target)
+        cache[target] = places
     return places
 
 
