@@ -47,11 +47,13 @@ def top_channels(count: int) -> str:
     return f"{{{{ range $i, $c := {found} }}}}{{{{ if $i }}}}, {{{{ end }}}}{entry}{{{{ end }}}}"
 
 
-# A value in its unit, as a template of two arguments. Symbols follow the prefix at once (1.2GHz), words after a space.
+# A value in its unit, as a template of two arguments. Symbols follow the prefix at once (1.2GHz), words after a space. Nobody says
+# millithreads: below 1 only units of physics have a prefix.
 _SIZE = (
     '{{ define "size" }}{{ if eq .arg1 "ratio" }}{{ .arg0 | humanizePercentage }}'
     '{{ else if eq .arg1 "seconds" }}{{ .arg0 | humanizeDuration }}'
-    '{{ else }}{{ .arg0 | humanize }}{{ if eq .arg1 "hertz" }}Hz{{ else if eq .arg1 "watts" }}W{{ else if eq .arg1 "bytes" }}B'
+    '{{ else }}{{ if and (lt .arg0 1.0) (gt .arg0 -1.0) (ne .arg1 "hertz") (ne .arg1 "watts") }}{{ printf "%.3g" .arg0 }}'
+    '{{ else }}{{ .arg0 | humanize }}{{ end }}{{ if eq .arg1 "hertz" }}Hz{{ else if eq .arg1 "watts" }}W{{ else if eq .arg1 "bytes" }}B'
     '{{ else if eq .arg1 "bytes/s" }}B/s{{ else if eq .arg1 "celsius" }} °C{{ else if .arg1 }} {{ .arg1 }}{{ end }}{{ end }}{{ end }}'
 )
 
@@ -103,10 +105,20 @@ def first_check() -> str:
     return f"{branches}{{{{ else }}}}Look at the channels that moved first.{{{{ end }}}}"
 
 
+# Whom an episode is about: it is told at one host, and may be that of many.
+_CONCERNED = (
+    HOST + '{{ if eq $labels.scope "job" }} and the other hosts of its job'
+    '{{ else if eq $labels.scope "fabric" }} and hosts of other jobs{{ end }}'
+)
+_NORMAL = (
+    '{{ if or (eq $labels.scope "job") (eq $labels.scope "fabric") }}these hosts have{{ else }}this host has{{ end }} '
+    "learned as normal"
+)
+
 HOST_ANOMALY = {
-    "summary": f"{_SIZE}{HOST}: {{{{ $labels.subsystem }}}} deviates from what this host has learned as normal"
+    "summary": f"{_SIZE}{_CONCERNED}: {{{{ $labels.subsystem }}}} deviates from what {_NORMAL}"
     f"{score(' (score %, 1 is the threshold)')}{strongest(', most of all %')}. Open the host's page and check this part.",
-    "description": f"An episode is open on {HOST} and is attributed to {{{{ $labels.subsystem }}}}. {first_check()}",
+    "description": f"An episode is open on {_CONCERNED} and is attributed to {{{{ $labels.subsystem }}}}. {first_check()}",
     "subsystem": "{{ $labels.subsystem }}",
     "score": score("%"),
     "top_channels": top_channels(5),
@@ -114,8 +126,12 @@ HOST_ANOMALY = {
 
 _MISSING = "{{ if or $labels.node $labels.instance }}" + HOST + "{{ else }}every target{{ end }}"
 
+_UNWATCHED = (
+    "{{ if or $labels.node $labels.instance }}this host is watched by nobody{{ else }}no host is watched{{ end }}"
+)
+
 EXPORTER_DOWN = {
-    "summary": f"{_MISSING}: the hardware exporter does not answer, so this host is watched by nobody. "
+    "summary": f"{_MISSING}: the hardware exporter does not answer, so {_UNWATCHED}. "
     "See whether the host or only the exporter is down.",
     "description": "Prometheus cannot scrape hwsonde-exporter, or no longer scrapes it although it did a short while ago.",
 }
