@@ -37,7 +37,8 @@ class Alertmanager:
     def send_all(self, alerts: Sequence[tuple[dict[str, str], dict[str, str]]], *, over: bool = False) -> None:
         """Post them together, as Prometheus does with all alerts of one round."""
         now = datetime.now(UTC)
-        times = {"startsAt": now - timedelta(minutes=1), "endsAt": now if over else now + timedelta(minutes=5)}
+        # As they begin to fire: one that began before the group's wait would be sent at once, without those that come with it.
+        times = {"startsAt": now - timedelta(milliseconds=1), "endsAt": now if over else now + timedelta(minutes=5)}
         texts = {name: at.isoformat() for name, at in times.items()}
         body = [{"labels": labels, "annotations": annotations, **texts} for labels, annotations in alerts]
         request = urllib.request.Request(
