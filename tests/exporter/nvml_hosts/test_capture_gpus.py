@@ -17,7 +17,7 @@ from hwsonde_exporter.host import Paths
 from hwsonde_exporter.nvml import record as recorder
 from hwsonde_exporter.nvml import supervisor
 from hwsonde_exporter.registry import load_collectors
-from tests.exporter.nvml_hosts.gpu_host import GPU_KINDS, GpuHost, Series, kernel_files, of, running
+from tests.exporter.nvml_hosts.gpu_host import GPU_KINDS, GpuHost, Series, kernel_files, of, running, sound
 from tests.nvml_shim import recording as form
 from tests.nvml_shim.control import Fault
 from tests.nvml_shim.shim_host import ShimHost
@@ -73,7 +73,10 @@ def recorded(outcome: Outcome) -> dict[str, Any]:
 def complete(host: GpuHost) -> Series:
     """A scrape with everything that the host can give: hardware counters need two looks."""
     hopper = any("nvmlGpmMetricsGet" in device["calls"] for device in host.shim.recording["devices"])
-    series, _ = host.wait(lambda series: not hopper or of(series, "hwsonde_gpu_sm_active_ratio"), anew=True)
+    host.wait(sound)
+    series, _ = host.wait(
+        lambda series: sound(series) and (not hopper or of(series, "hwsonde_gpu_sm_active_ratio")), anew=True
+    )
     return series
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.exporter.collectors.hosts import fixture_host, samples_of
-from tests.exporter.nvml_hosts.gpu_host import GPU_KINDS, GpuHost, Series, of, one, running
+from tests.exporter.nvml_hosts.gpu_host import GPU_KINDS, GpuHost, Series, of, one, running, sound
 from tests.nvml_shim.recording import names
 
 TIME = 21.3
@@ -32,6 +32,8 @@ def complete(name: str, host: GpuHost) -> str:
 
     def ready(series: Series) -> bool:
         if name == "sick" and one(series, "hwsonde_gpu_nvml_skipped", gpu="4", call="*") != 1:
+            return False
+        if name != "sick" and not sound(series):
             return False
         needs_time = name in {"h200", "sick"}  # two looks at the hardware counters
         return not needs_time or bool(of(series, "hwsonde_gpu_sm_active_ratio", gpu="0"))

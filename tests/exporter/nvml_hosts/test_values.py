@@ -11,7 +11,7 @@ import pytest
 from hwsonde_exporter.metric import Kind
 from tests.exporter.nvml_hosts.expected import GPU, UNRECORDED
 from tests.exporter.nvml_hosts.expected_parts import MIG, mig_rows
-from tests.exporter.nvml_hosts.gpu_host import GPU_KINDS, Series, of, one, running
+from tests.exporter.nvml_hosts.gpu_host import GPU_KINDS, Series, of, one, running, sound
 from tests.exporter.nvml_hosts.told import Told
 
 TIME = 21.3
@@ -49,7 +49,10 @@ def host(
     """A recording, and one scrape of the host it is of."""
     with running(request.param, tmp_path_factory.mktemp("gpu"), fixed=TIME) as found:
         needs_time = request.param == "h200"  # two looks at the hardware counters
-        series, _ = found.wait(lambda series: not needs_time or of(series, "hwsonde_gpu_sm_active_ratio"))
+        found.wait(sound)
+        series, _ = found.wait(
+            lambda series: sound(series) and (not needs_time or of(series, "hwsonde_gpu_sm_active_ratio")), anew=True
+        )
         yield dict(found.shim.recording), series
 
 
