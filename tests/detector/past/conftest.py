@@ -10,10 +10,7 @@ import pytest
 from hwsonde_detector import logs
 from hwsonde_detector.past.program import Asked, run_backtest
 from hwsonde_detector.past.world import World
-from tests.detector.past.history import (
-    config,
-    labels_file,
-)
+from tests.detector.past.history import config, labels_file
 from tests.detector.past.runs import FAULT, FIRST, HISTORY, LAST, world
 from tests.detector.sources.conftest import server
 

@@ -7,14 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 from hwsonde_detector.past.world import World
-from tests.detector.past.history import (
-    FAULT_FROM,
-    FAULT_TO,
-    SECONDS,
-    START_MS,
-    History,
-    at,
-)
+from tests.detector.past.history import FAULT_FROM, FAULT_TO, SECONDS, START_MS, History, at
 
 HISTORY = History()
 NOW_MS = START_MS + SECONDS * 1000

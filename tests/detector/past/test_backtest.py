@@ -18,16 +18,7 @@ from hwsonde_detector.past.world import World
 from hwsonde_detector.replay import replay
 from hwsonde_detector.service.wiring import make_plan
 from hwsonde_detector.sources.archive import ArchiveSource
-from tests.detector.past.history import (
-    FAULT_FROM,
-    FAULT_TO,
-    SECONDS,
-    START_MS,
-    at,
-    config,
-    labels_file,
-    results,
-)
+from tests.detector.past.history import FAULT_FROM, FAULT_TO, SECONDS, START_MS, at, config, labels_file, results
 from tests.detector.past.runs import FAULT, FIRST, HISTORY, LAST, NOW_MS, said, ticking, world
 from tests.detector.sources import server as fake
 from tests.detector.sources.answers import EMPTY

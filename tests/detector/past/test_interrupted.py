@@ -17,13 +17,7 @@ from hwsonde_detector.errors import ConfigError, SourcePartial
 from hwsonde_detector.past.program import INTERRUPTED, Asked, run_backtest
 from hwsonde_detector.past.unfinished import FOLDER
 from hwsonde_detector.past.world import World
-from tests.detector.past.history import (
-    START_MS,
-    at,
-    config,
-    labels_file,
-    results,
-)
+from tests.detector.past.history import START_MS, at, config, labels_file, results
 from tests.detector.past.runs import FAULT, FIRST, HISTORY, LAST, NOW_MS, said, ticking, world
 from tests.detector.sources.answers import answer
 

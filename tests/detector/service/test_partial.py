@@ -7,7 +7,7 @@ import pytest
 from hwsonde_detector.errors import SourcePartial, SourceRefused
 from hwsonde_detector.service.partial import PartialAnswers
 
-from .test_loop import Bench
+from .bench import Bench
 
 
 def test_a_minute_of_partial_answers_reaches_the_threshold_and_heals() -> None:

@@ -16,7 +16,7 @@ from hwsonde_exporter.doctor import _CAPABILITIES
 from hwsonde_exporter.errors import ListenError
 from hwsonde_exporter.registry import load_collectors
 from hwsonde_exporter.systemd import Notifier, inherited_sockets
-from tests.exporter.core.protected import curl
+from tests.exporter.core.serving.protected import curl
 from tests.exporter.core.test_cli import COMMAND, ENVIRONMENT
 
 UNITS = Path(__file__).parents[3] / "deploy" / "systemd"

@@ -12,7 +12,7 @@ from hwsonde_exporter.config_reference import WEB_KEYS
 from hwsonde_exporter.errors import ConfigError
 from hwsonde_exporter.tls import CIPHERS, CIPHERS_13, make_context, notes, peer_names
 from hwsonde_exporter.web_config import _TLS_KEYS, ClientAuth, Pem, TlsConfig, load_web_config, parse_web_config
-from tests.exporter.core.certificates import Authority
+from tests.exporter.core.serving.certificates import Authority
 
 HASH = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG"
 TLS = "tls_server_config:\n  cert_file: c\n  key_file: k\n"

@@ -17,7 +17,7 @@ import pytest
 from hwsonde_exporter.collectors._netns import host_socket
 from hwsonde_exporter.collectors.network_latency import NetworkLatencyCollector
 from hwsonde_exporter.host import Host, Ignored, Paths
-from tests.exporter.collectors.test_network_latency import table
+from tests.exporter.collectors.looking import table
 
 if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("tc") is None:
     pytest.skip("needs root, ip and tc", allow_module_level=True)

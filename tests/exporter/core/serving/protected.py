@@ -17,7 +17,7 @@ from hwsonde_exporter.protection import Keeper
 from hwsonde_exporter.refusals import Refusals
 from hwsonde_exporter.server import Listeners
 from hwsonde_exporter.web import Application
-from tests.exporter.core.certificates import Authority
+from tests.exporter.core.serving.certificates import Authority
 
 PASSWORD = "correct horse"
 
