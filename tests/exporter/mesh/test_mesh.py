@@ -21,7 +21,7 @@ from hwsonde_exporter.mesh.packet import NONCE_BYTES, SIZE, make_answer, make_re
 from hwsonde_exporter.mesh.responder import SOURCE_RATE, Bucket, Responder, Sources, answer_from, listen
 from hwsonde_exporter.mesh.sender import PORTS, TIMEOUT_SECONDS, Flight, Peer, Sender
 from hwsonde_exporter.mesh.service import Mesh, MeshSettings
-from hwsonde_exporter.mesh.stamps import SO_TIMESTAMPNS, arrival
+from hwsonde_exporter.mesh.stamps import ROOM, SO_TIMESTAMPNS, arrival
 
 NONCE = bytes(range(NONCE_BYTES))
 SECOND = 1_000_000_000
@@ -180,6 +180,21 @@ def responder(board: Board, host: str = "127.0.0.1") -> Iterator[Responder]:
     found.stop()
 
 
+@contextmanager
+def stamping() -> Iterator[None]:
+    """Wait until the kernel stamps packets as they come: it begins a while after the first socket on the machine asked for that."""
+    with listen(("127.0.0.1", 0)) as channel:
+
+        def stamps() -> bool:
+            channel.sendto(b"?", channel.getsockname())
+            time.sleep(0.05)
+            came = arrival(channel.recvmsg(1, ROOM)[1])
+            return came is not None and time.time_ns() - came >= 0.04 * SECOND
+
+        wait_for(stamps)
+        yield
+
+
 @pytest.mark.parametrize(
     ("listening", "asked"), [("127.0.0.1", "127.0.0.1"), ("", "127.0.0.1"), ("", "127.0.0.9"), ("", "::1")]
 )
@@ -228,7 +243,7 @@ def test_an_address_that_is_taken_is_tried_again(board: Board) -> None:
 
 
 def test_peers_are_timed_and_those_that_are_silent_lose(board: Board) -> None:
-    with responder(board) as found, listen(("127.0.0.1", 0)) as silent:
+    with stamping(), responder(board) as found, listen(("127.0.0.1", 0)) as silent:
         peers = [Peer("a", "127.0.0.1", found.port), Peer("b", "127.0.0.1", silent.getsockname()[1])]
         sender = Sender(peers, 0.1, board)
         sender.start()
@@ -244,7 +259,7 @@ def test_peers_are_timed_and_those_that_are_silent_lose(board: Board) -> None:
 
 def test_an_answer_waits_in_the_socket_and_is_timed_right(board: Board) -> None:
     """The thread looks every so often; the time is that at which the kernel got the packet."""
-    with responder(board) as found:
+    with stamping(), responder(board) as found:
         sender = Sender([Peer("a", "127.0.0.1", found.port)], 1.0, board)
         sender._resolve(sender._peers[0], 0)
         began = time.monotonic()
