@@ -20,7 +20,7 @@ from hwsonde_exporter.errors import ReadError, Reason, Unavailable
 
 PROC = Path("/proc")
 NOBODY = 65534
-only_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes a network namespace")
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a network namespace")
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def elsewhere(tmp_path: Path) -> Iterator[Path]:
     child = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo ready; read line"], stdin=-1, stdout=-1, text=True)
     assert child.stdout is not None
     if child.stdout.readline() != "ready\n":
-        pytest.skip("no network namespaces here")
+        pytest.skip("unshare can make no network namespace here")
     (tmp_path / "1").symlink_to(f"/proc/{child.pid}")
     yield tmp_path
     child.communicate("\n", timeout=10)

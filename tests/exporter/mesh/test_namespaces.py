@@ -20,7 +20,7 @@ from hwsonde_exporter.host import Host, Ignored, Paths
 from tests.exporter.collectors.looking import table
 
 if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("tc") is None:
-    pytest.skip("needs root, ip and tc", allow_module_level=True)
+    pytest.skip("only root may make network namespaces, with the programs ip and tc", allow_module_level=True)
 
 PORT = 9881
 
@@ -52,8 +52,8 @@ def ends(tmp_path: Path) -> Iterator[tuple[End, End]]:
             end = End(f"hwsonde-{os.getpid()}-{place}", f"10.77.0.{place}", tmp_path / f"proc{place}")
             try:
                 run("ip", "netns", "add", end.name)
-            except subprocess.CalledProcessError:
-                pytest.skip("namespaces cannot be made here")
+            except subprocess.CalledProcessError as error:
+                pytest.skip(f"network namespaces cannot be made here: {error.stderr.decode().strip()}")
             made.append(end)
             holder = subprocess.Popen(["ip", "netns", "exec", end.name, "sleep", "120"])
             holders.append(holder)
@@ -76,8 +76,8 @@ def ends(tmp_path: Path) -> Iterator[tuple[End, End]]:
                 "netns",
                 second.name,
             )
-        except subprocess.CalledProcessError:
-            pytest.skip("namespaces cannot be entered here, as in a chroot")
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"no pair of devices between namespaces here, as in a chroot: {error.stderr.decode().strip()}")
         for end in made:
             run("ip", "-n", end.name, "address", "add", f"{end.address}/24", "dev", "eth0")
             run("ip", "-n", end.name, "link", "set", "lo", "up")
