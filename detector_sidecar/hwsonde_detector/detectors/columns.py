@@ -62,6 +62,24 @@ def softened(z: Floats, knee: float) -> Floats:
     return np.asarray(np.where(far, np.sign(z) * knee * (1 + np.log(np.where(far, size, knee) / knee)), z), np.float64)
 
 
+def standards(rows: Floats, floor: float) -> tuple[Floats, Floats]:
+    """Centre and scale (d each) of training rows (n, d): means and deviations of the columns, the latter not below ``floor``."""
+    centre = centres(rows)
+    deviation = np.sqrt(centres(np.square(filled(rows, centre) - centre)))
+    return centre, np.maximum(deviation, floor)
+
+
+def standardised(rows: Floats, centre: Floats, scale: Floats, knee: float) -> Floats:
+    """Deviations z (n, d) of rows (n, d) from the centre (d) in units of the scale (d), softened beyond the knee.
+
+    Raises
+    ------
+    ValueError
+        As `filled`.
+    """
+    return softened((filled(rows, centre) - centre) / scale, knee)
+
+
 def spread_over(score: Floats, weights: Floats) -> Floats:
     """Split scores (n) over columns in proportion to weights (n, d), which are not below 0; a row without weight gives zeros."""
     total = weights.sum(axis=1)

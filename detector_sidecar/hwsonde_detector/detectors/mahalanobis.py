@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsonde_detector.detectors.base import Arrays
-from hwsonde_detector.detectors.columns import centres, filled, learned, softened, spread_over, training_rows
+from hwsonde_detector.detectors.columns import learned, spread_over, standardised, standards, training_rows
 from hwsonde_detector.types import Floats
 
 # Eigenvalues below this part of the largest are rounding noise, and their vectors have no direction.
@@ -92,10 +92,8 @@ class Mahalanobis:
         """Learn centre, scale and subspace from rows (n, d); fewer rows than columns are enough."""
         rows = training_rows(rows)
         n, d = rows.shape
-        self.centre_ = centres(rows)
-        deviations = filled(rows, self.centre_) - self.centre_
-        self.scale_ = np.maximum(np.sqrt(centres(np.square(deviations))), self.floor)
-        z = softened(deviations / self.scale_, self.knee)
+        self.centre_, self.scale_ = standards(rows, self.floor)
+        z = standardised(rows, self.centre_, self.scale_, self.knee)
         values, vectors = _principal(z)
         total = float(np.square(z).sum() / n)
         kept = (
@@ -146,7 +144,7 @@ class Mahalanobis:
 
     def _split(self, rows: Floats) -> tuple[Floats, Floats, Floats]:
         """Give z (n, d), its coordinates in the subspace (n, K) and its residual outside (n, d)."""
-        z = softened((filled(rows, self.centre_) - self.centre_) / self.scale_, self.knee)
+        z = standardised(rows, self.centre_, self.scale_, self.knee)
         inside = z @ self.directions_
         return z, inside, z - inside @ self.directions_.T
 

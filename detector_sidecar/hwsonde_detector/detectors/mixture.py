@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from hwsonde_detector.detectors.base import Arrays
-from hwsonde_detector.detectors.columns import centres, filled, learned, softened, spread_over, training_rows
+from hwsonde_detector.detectors.columns import learned, spread_over, standardised, standards, training_rows
 from hwsonde_detector.types import Floats
 
 # More directions than this need more rows than a first hour has.
@@ -80,10 +80,8 @@ class Mixture:
         """Learn from rows (n, d); any number of rows from 1."""
         rows = training_rows(rows)
         n, d = rows.shape
-        self.centre_ = centres(rows)
-        deviations = filled(rows, self.centre_) - self.centre_
-        self.scale_ = np.maximum(np.sqrt(centres(np.square(deviations))), self.floor)
-        z = softened(deviations / self.scale_, self.knee)
+        self.centre_, self.scale_ = standards(rows, self.floor)
+        z = standardised(rows, self.centre_, self.scale_, self.knee)
         self.directions_ = _principal(z, min(_DIRECTIONS, d, max(n // _ROWS_FOR_CLUSTER, 1)))
         inside = z @ self.directions_
         outside = z - inside @ self.directions_.T
@@ -148,7 +146,7 @@ class Mixture:
         return best
 
     def _split(self, rows: Floats) -> tuple[Floats, Floats, Floats]:
-        z = softened((filled(rows, self.centre_) - self.centre_) / self.scale_, self.knee)
+        z = standardised(rows, self.centre_, self.scale_, self.knee)
         inside = z @ self.directions_
         return z, inside, z - inside @ self.directions_.T
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsonde_detector.detectors.base import Arrays
-from hwsonde_detector.detectors.columns import centres, filled, learned, softened, spread_over, training_rows
+from hwsonde_detector.detectors.columns import learned, spread_over, standardised, standards, training_rows
 from hwsonde_detector.types import Floats
 
 _LOUDEST = 3
@@ -87,10 +87,8 @@ class Ridge:
         n, d = rows.shape
         if d % self.group:
             raise ValueError(f"columns in groups of {self.group} expected, got {d}")
-        self.centre_ = centres(rows)
-        deviations = filled(rows, self.centre_) - self.centre_
-        self.scale_ = np.maximum(np.sqrt(centres(np.square(deviations))), self.floor)
-        z = softened(deviations / self.scale_, self.knee)
+        self.centre_, self.scale_ = standards(rows, self.floor)
+        z = standardised(rows, self.centre_, self.scale_, self.knee)
         channels = d // self.group
         blocks = -(-channels // self.block)
         self.borders_ = (np.linspace(0, channels, blocks + 1).round() * self.group).astype(np.int64)
@@ -148,7 +146,7 @@ class Ridge:
         return ((inverse + inverse.T) / 2).astype(np.float32)
 
     def _deviations(self, rows: Floats) -> Floats:
-        return softened((filled(rows, self.centre_) - self.centre_) / self.scale_, self.knee)
+        return standardised(rows, self.centre_, self.scale_, self.knee)
 
     def _slopes(self, z: Floats) -> Floats:
         slopes = np.empty_like(z)

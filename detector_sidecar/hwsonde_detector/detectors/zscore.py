@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsonde_detector.detectors.base import Arrays
-from hwsonde_detector.detectors.columns import centres, filled, learned, softened, training_rows
+from hwsonde_detector.detectors.columns import learned, standardised, standards, training_rows
 from hwsonde_detector.types import Floats
 
 
@@ -59,9 +59,7 @@ class ZScore:
     def fit(self, rows: Floats) -> ZScore:
         """Learn each column's mean and deviation from rows (n, d)."""
         rows = training_rows(rows)
-        self.centre_ = centres(rows)
-        deviation = np.sqrt(centres(np.square(filled(rows, self.centre_) - self.centre_)))
-        self.scale_ = np.maximum(deviation, self.floor)
+        self.centre_, self.scale_ = standards(rows, self.floor)
         return self
 
     def score(self, rows: Floats) -> Floats:
@@ -83,4 +81,4 @@ class ZScore:
         return self
 
     def _deviations(self, rows: Floats) -> Floats:
-        return np.abs(softened((filled(rows, self.centre_) - self.centre_) / self.scale_, self.knee))
+        return np.abs(standardised(rows, self.centre_, self.scale_, self.knee))
