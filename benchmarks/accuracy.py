@@ -1,12 +1,17 @@
-"""Accuracy on labelled data: python -m benchmarks.accuracy DATA_DIR --scores-out SCORES.npz [--preset NAME]
+"""Accuracy on labelled data: python -m benchmarks.accuracy DATA_DIR --scores-out SCORES.npz [--preset NAME]...
 
 DATA_DIR holds NAME.npz with `<entity>/train` (rows, channels), `<entity>/test`, `<entity>/label` and a meta.json with `interval_s` and,
 optionally, `subsystem` by channel. A set whose meta.json has `phase_codes` holds `<run>/x` and `<run>/phase` of healthy runs instead: the
 first half of the rows in the phase `steady` is learned, the second must stay quiet.
 
 Each entity goes through `worker.step`, the code that scores live hosts, as the series of one host: the training part is
-learned in one piece, then every test row is judged causally and learned or refused as it would be live. Labels serve only for judging.
-Random scores and the plain mean of |z| against training, with a threshold at the 99.9th percentile of training, are printed beside it.
+learned (in one piece, or row by row where the preset learns from what it said before it learned), then every test row is judged causally and
+learned or refused as it would be live. Labels serve only for judging. NAME is a shipped preset or a path of a file; without it the preset that
+suits the distance of the rows is taken, as docs/presets.md says. SCORES.npz holds the answer of the first.
+
+On the same rows are printed: random scores, the plain mean of |z| against training, and a k-means of the last rows as Netdata trains it (each
+channel's last six rows as one point, two clusters, the distance to the nearer centre over the largest of training, averaged over the channels), the
+latter two with a threshold at the 99.9th percentile of training.
 """
 
 from __future__ import annotations
@@ -20,22 +25,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from benchmarks.event_metrics import Floats, Mask, average_precision, false_pages, hit_events, recall_at_budget, runs
+from hwsonde_detector.config import parse_config
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.profiles.rules import Formula, Part, Profile, Reading, Rule
 from hwsonde_detector.types import Phase, SampleBatch, Score, Series, Subsystem
 from hwsonde_detector.worker import Plan, WorkerState, step
 
-_NEVER = 1 << 40
-_STATIC = replace(Settings().learning, refit_growth=float(_NEVER), refit_rows=_NEVER)
-PRESETS: dict[str, Settings] = {
-    "default": Settings(),
-    # Nothing is learned after the training part.
-    "static": replace(Settings(), learning=_STATIC),
-}
+# Rows further apart than this are slow: see docs/presets.md.
+SLOW_MS = 15_000
 _QUANTILE = 0.999
+# Netdata's: points of so many rows, two clusters a channel; of so many rows of training at most.
+_LAG, _CLUSTERS, _POINTS = 6, 2, 4000
+
+
+def preset(name: str) -> Settings:
+    """Settings of a shipped preset, or of a file by its path."""
+    return parse_config(f"preset: {json.dumps(name)}\n".encode(), "--preset").settings()
+
+
+def suited(interval_ms: int) -> str:
+    """Name of the preset for rows so far apart."""
+    return "slow" if interval_ms >= SLOW_MS else "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +133,10 @@ def pipeline(
     A row that cannot be judged (an unknown value in its window) keeps the score before it.
     """
     profile = profile_of(train, subsystems)
-    plan = Plan(replace(settings, learning=replace(settings.learning, first_rows=len(train))), (profile,))
+    learning = replace(settings.learning, calibrated_rows=len(train))
+    if settings.detectors.calibration != "live":
+        learning = replace(learning, first_rows=len(train))
+    plan = Plan(replace(settings, learning=learning), (profile,))
     begin = interval_ms * len(train)
     state, _ = step(WorkerState(), batch_of(entity, train, 0, interval_ms), begin, plan)
     end = begin + interval_ms * len(test)
@@ -175,46 +192,71 @@ def mean_abs_z(train: Floats, test: Floats) -> Answer:
     return Answer(found, found > np.quantile(score(train), _QUANTILE))
 
 
+def k_means(train: Floats, test: Floats) -> Answer:
+    """Mean over the channels of the distance of the last rows to the nearer of two centres, over the largest of training."""
+    total, total_train = np.zeros(len(test)), np.zeros(len(train))
+    for channel in range(train.shape[1]):
+        known = np.nan_to_num(np.concatenate([train[:, channel], test[:, channel]]))
+        points = np.lib.stride_tricks.sliding_window_view(np.concatenate([np.full(_LAG - 1, known[0]), known]), _LAG)
+        learned = points[: len(train)]
+        chosen = learned[:: max(len(learned) // _POINTS, 1)]
+        if np.ptp(chosen) <= 0:
+            distance = np.abs(points - chosen[0]).max(axis=1)
+        else:
+            centres = KMeans(_CLUSTERS, n_init=1, random_state=0).fit(chosen).cluster_centers_
+            distance = np.sqrt(np.square(points[:, None, :] - centres).sum(axis=2)).min(axis=1)
+        largest = max(float(distance[: len(train)].max()), 1e-12)
+        scaled = np.minimum(distance / largest, 10.0)
+        total_train += scaled[: len(train)] / train.shape[1]
+        total += scaled[len(train) :] / train.shape[1]
+    return Answer(total, total > np.quantile(total_train, _QUANTILE))
+
+
 def noise(rows: int, number: int) -> Answer:
     """Random scores that alarm on one row in 1,000."""
     score = np.random.default_rng(number).random(rows)
     return Answer(score, score > _QUANTILE)
 
 
-def labelled(data: Mapping[str, Any], meta: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Go through a labelled set; print the table, give what is to be written."""
+def labelled(data: Mapping[str, Any], meta: Mapping[str, Any], presets: Mapping[str, Settings]) -> dict[str, Any]:
+    """Go through a labelled set; print the table, give what is to be written: the answers of the first preset."""
     interval_ms = int(1000 * meta["interval_s"])
     written: dict[str, Any] = {}
-    tallies = {name: Tally() for name in ("hwsonde", "mean |z|", "random")}
+    tallies: dict[str, Tally] = {}
     entities = sorted(key.removesuffix("/label") for key in data if key.endswith("/label"))
+    first = next(iter(presets))
     for number, entity in enumerate(entities):
         train, test = (np.asarray(data[f"{entity}/{part}"], np.float64) for part in ("train", "test"))
         label = np.asarray(data[f"{entity}/label"]).astype(np.bool_)
         answers = {
-            "hwsonde": pipeline(entity, train, test, interval_ms, settings, meta.get("subsystem")),
+            name: pipeline(entity, train, test, interval_ms, settings, meta.get("subsystem"))
+            for name, settings in presets.items()
+        }
+        ours = answers[first]
+        answers |= {
             "mean |z|": mean_abs_z(train, test),
+            "k-means": k_means(train, test),
             "random": noise(len(test), number),
         }
         for name, answer in answers.items():
-            tallies[name].add(answer, label, len(test) * meta["interval_s"] / 86_400)
-        ours = answers["hwsonde"]
+            tallies.setdefault(name, Tally()).add(answer, label, len(test) * meta["interval_s"] / 86_400)
         written |= {
             f"{entity}/score": ours.score,
             f"{entity}/alarm": ours.alarm.astype(np.uint8),
             f"{entity}/contribution": np.asarray(ours.contribution, np.float32),
         }
         print(f"{number + 1}/{len(entities)} {entity}", file=sys.stderr, flush=True)
-    days = tallies["hwsonde"].days
-    print(f"{len(entities)} entities, {tallies['hwsonde'].events} events, {days:.1f} entity-days")
+    print(f"{len(entities)} entities, {tallies[first].events} events, {tallies[first].days:.1f} entity-days")
     print(HEADER)
     for name, tally in tallies.items():
         print(tally.line(name))
     return written
 
 
-def healthy(data: Mapping[str, Any], meta: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+def healthy(data: Mapping[str, Any], meta: Mapping[str, Any], presets: Mapping[str, Settings]) -> dict[str, Any]:
     """Go through healthy runs: every alarm is false; print the table, give what is to be written."""
     interval_ms = int(1000 * meta["interval_s"])
+    settings = next(iter(presets.values()))
     written: dict[str, Any] = {}
     print(f"{'run':10s} {'rows':>8s} {'hwsonde: alarms, share':>24s} {'mean |z|: alarms, share':>24s}")
     for run in sorted({key.split("/")[0] for key in data}):
@@ -233,7 +275,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("data_dir", type=Path)
     parser.add_argument("--scores-out", type=Path, required=True)
-    parser.add_argument("--preset", choices=sorted(PRESETS), default="default")
+    parser.add_argument("--preset", action="append", metavar="NAME", help="may be given several times")
     arguments = parser.parse_args()
     files = sorted(arguments.data_dir.glob("*.npz"))
     if len(files) != 1 or not (arguments.data_dir / "meta.json").is_file():
@@ -242,7 +284,8 @@ def main() -> None:
     with np.load(files[0]) as archive, threadpool_limits(1):
         data = {key: archive[key] for key in archive.files}
         judge = healthy if "phase_codes" in meta else labelled
-        np.savez(arguments.scores_out, **judge(data, meta, PRESETS[arguments.preset]))
+        names = arguments.preset or [suited(int(1000 * meta["interval_s"]))]
+        np.savez(arguments.scores_out, **judge(data, meta, {name: preset(name) for name in names}))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from hwsonde_detector.decision.regime import Regimes
 from hwsonde_detector.decision.regimes import act, due, feel, remember, take_row, turn
 from hwsonde_detector.decision.rows import joined, newest, part
 from hwsonde_detector.decision.thresholds import Threshold, Watch
+from hwsonde_detector.decision.trend import Trend
 from hwsonde_detector.explain.episodes import Newest, opened
 from hwsonde_detector.quality import QualityState
 from hwsonde_detector.scoring import Judged, judge_rows, lasting, score_of
@@ -81,6 +82,7 @@ class HostState:
     threshold: Threshold = field(default_factory=Threshold)
     heard: Heard = field(default_factory=Heard)
     watch: Watch = field(default_factory=Watch)
+    trend: Trend = field(default_factory=Trend)
     quality: QualityState = field(default_factory=QualityState)
     taken: list[Frame] = field(default_factory=list)
 
@@ -174,9 +176,7 @@ def _hear(host: HostState, judged: Judged, refused: Mask, settings: Settings) ->
     places = [judged.window.get(begin + row) for row in np.flatnonzero(~refused).tolist()]
     windows = [window for window in places if window is not None]
     judgement = judged.judgement
-    host.heard.append(
-        judgement.raw[windows], judgement.fused[windows], judged.model.rows, settings.learning.memory_rows
-    )
+    host.heard.append(judgement.raw[windows], judgement.fused[windows], judged.model.rows, settings.learning.heard_rows)
 
 
 def _decide(
@@ -190,7 +190,7 @@ def _decide(
     """Score the newest rows one by one, up to one behind which another model may come into force; give which of them must not be learned."""
     (scores, events), model = told, judged.model
     calibrated = host.progress.calibrated(settings.learning)
-    refused = np.zeros(judged.new, np.bool_)
+    refused, by_surprise = np.zeros(judged.new, np.bool_), settings.learning.gate == "surprise"
     begin = len(judged.times) - judged.new
     for row in range(begin, len(judged.times)):
         at = int(judged.times[row])
@@ -201,7 +201,7 @@ def _decide(
         if host.rows_since_window >= settings.window.step:
             host.rows_since_window = 0
             window, level = judged.window.get(row), host.threshold.level(settings.episodes)
-            fused = judged.decades(row) / level
+            fused = judged.follow(row, host.trend, settings.detectors) / level
             if window is None or np.isnan(fused):
                 _skip(host, "not_full" if window is None else "coverage", 1)
             else:
@@ -212,7 +212,8 @@ def _decide(
                 rows = part(judged.frame, 0, row + 1)
                 score, strength = feel(host, model, score, told_by, rows, interval_ms, settings)
                 events += _episode(host, score, judged, window, row, strength, settings)
-        refused[row - begin] = not take_row(host, part(judged.frame, row, row + 1), fused, settings)
+        unhealthy = host.trend.strange if by_surprise else host.persistence.open or fused >= settings.episodes.raise_at
+        refused[row - begin] = not take_row(host, part(judged.frame, row, row + 1), settings, unhealthy=unhealthy)
         if not host.persistence.open:
             host.threshold.quiet(interval_ms, settings.episodes)
         if due(host, settings):

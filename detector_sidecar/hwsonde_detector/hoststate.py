@@ -16,6 +16,7 @@ from hwsonde_detector.decision.learning import Memory, Progress
 from hwsonde_detector.decision.model import model_arrays, restore_model
 from hwsonde_detector.decision.regime_state import restore_regimes, snapshot_regimes
 from hwsonde_detector.decision.thresholds import Threshold, Watch
+from hwsonde_detector.decision.trend import Trend
 from hwsonde_detector.host import HostState
 from hwsonde_detector.quality import restore_quality, snapshot_quality
 from hwsonde_detector.settings import Settings
@@ -48,6 +49,7 @@ def snapshot_host(host: HostState) -> tuple[dict[str, Any], dict[str, NDArray[An
         "told_peak": host.told_peak,
         "threshold": asdict(host.threshold),
         "watch": asdict(host.watch),
+        "trend": asdict(host.trend),
         "episode": episode_document(host.episode) if host.episode is not None else None,
         "model": None,
         "quality": quality,
@@ -104,6 +106,8 @@ def restore_host(
         threshold=Threshold(**document["threshold"]),
         heard=heard,
         watch=Watch(**document["watch"]),
+        # States of versions that did not smooth lack it.
+        trend=Trend(**document.get("trend", {})),
         quality=restore_quality(document["quality"], arrays),
     )
 

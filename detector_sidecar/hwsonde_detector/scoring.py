@@ -9,10 +9,11 @@ import numpy as np
 
 from hwsonde_detector.decision.learning import align
 from hwsonde_detector.decision.model import EntityModel, Judgement, judge, rows_before
+from hwsonde_detector.decision.trend import Trend
 from hwsonde_detector.explain.attribution import by_device, by_subsystem, evidence, top_channels
 from hwsonde_detector.explain.directions import rows_needed
 from hwsonde_detector.explain.episodes import TOP_CHANNELS
-from hwsonde_detector.settings import Settings
+from hwsonde_detector.settings import DetectorSettings, Settings
 from hwsonde_detector.types import Entity, Floats, Frame, Score, Times
 
 # The newest row counts as deviating when half of the loudest channels are still outside of their bands.
@@ -37,10 +38,14 @@ class Judged:
     strengths: Floats
     window: Mapping[int, int]
 
-    def decades(self, row: int) -> float:
-        """Fused surprise of the window that ends in a row; NaN where it was not judged."""
+    def follow(self, row: int, trend: Trend, settings: DetectorSettings) -> float:
+        """Let the trend take the fused surprise of the window that ends in a row, and tell its level in its place; NaN where it was not judged."""
         window = self.window.get(row)
-        return float("nan") if window is None else float(self.judgement.fused[window])
+        if window is None:
+            return float("nan")
+        level = trend.take(float(self.judgement.fused[window]), settings)
+        self.judgement.fused[window] = level
+        return level
 
 
 def judge_rows(model: EntityModel, rows: Frame, new: int, interval_ms: int, settings: Settings) -> Judged:

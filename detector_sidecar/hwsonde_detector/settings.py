@@ -27,7 +27,9 @@ class LearningSettings:
 
     ``first_rows`` rows give the first, uncalibrated scores; ``calibrated_rows`` rows make them count. ``memory_rows`` are
     kept for the next fit, which happens when the rows grew by ``refit_growth`` (a ratio), at the latest after ``refit_rows`` new ones.
-    Rows with a score above 1 are not learned, until ``frozen_rows`` rows in a row were refused: a lasting shift is the new normal.
+    ``gate`` says which rows are not learned: those with a score above 1 (``score``), or those that surprise by more than two decades, now or on the
+    mean of the last ten rows or so (``surprise``). After ``frozen_rows`` refused rows all are learned: a lasting shift is the new normal.
+    ``heard_rows`` scores of learned rows are remembered, for `DetectorSettings.calibration` and the threshold.
     """
 
     first_rows: int = 60
@@ -36,6 +38,8 @@ class LearningSettings:
     refit_growth: float = 0.5
     refit_rows: int = 600
     frozen_rows: int = 3600
+    gate: str = "score"
+    heard_rows: int = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,8 @@ class DetectorSettings:
     healthy rows a member's tail is learned from: ``live`` (as they were judged before they were learned, cross-fitted ones until there are
     enough), ``folds`` (cross-fitted) or ``training`` (of the rows that the model learned). Of channels correlated above ``correlation`` one is
     looked at; ``keep_constant`` keeps those that never moved, whose first change is news. Deviations beyond ``knee`` grow
-    with their logarithm in zscore and mahalanobis; ``residual`` lets mahalanobis see what lies outside of its subspace, too.
+    with their logarithm in zscore and mahalanobis; ``residual`` lets mahalanobis see what lies outside of its subspace, too. ``rise`` and ``fall``
+    smooth the fused score (`hwsonde_detector.decision.trend`); 1: not at all.
     """
 
     members: tuple[str, ...] = ("zscore", "mahalanobis", "isolation_forest", "extremes")
@@ -61,6 +66,8 @@ class DetectorSettings:
     trees: int = 100
     tree_rows: int = 256
     seed: int = 1
+    rise: float = 1.0
+    fall: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

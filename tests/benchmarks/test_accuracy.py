@@ -105,7 +105,7 @@ SUBSYSTEMS = ["cpu", "cpu", "cpu", "storage", "network", "memory"]
 
 def test_the_pipeline_finds_a_planted_fault_and_names_its_part() -> None:
     train, test, label = planted()
-    answer = accuracy.pipeline("host", train, test, 60_000, accuracy.PRESETS["default"], SUBSYSTEMS)
+    answer = accuracy.pipeline("host", train, test, 60_000, accuracy.preset("default"), SUBSYSTEMS)
     assert answer.score.shape == answer.alarm.shape == (200,)
     # The default risk lets one healthy window in a thousand pass 1; none of a hundred may come near the fault.
     assert answer.score[label][3:].min() > 1.5 * answer.score[20:120].max()
@@ -120,10 +120,32 @@ def test_the_pipeline_finds_a_planted_fault_and_names_its_part() -> None:
 
 def test_a_later_row_never_changes_an_earlier_answer() -> None:
     train, test, _ = planted()
-    whole = accuracy.pipeline("host", train, test, 60_000, accuracy.PRESETS["default"])
-    part = accuracy.pipeline("host", train, test[:130], 60_000, accuracy.PRESETS["default"])
+    whole = accuracy.pipeline("host", train, test, 60_000, accuracy.preset("default"))
+    part = accuracy.pipeline("host", train, test[:130], 60_000, accuracy.preset("default"))
     assert (part.score == whole.score[:130]).all()
     assert (part.alarm == whole.alarm[:130]).all()
+
+
+def test_a_preset_that_learns_from_what_it_said_does_so_in_training() -> None:
+    train, test, label = planted()
+    answer = accuracy.pipeline("host", train, test, 60_000, accuracy.preset("slow"), SUBSYSTEMS)
+    assert answer.score[label][3:].min() > max(answer.score[20:120].max(), 1.0)
+    assert answer.alarm[125:140].all()
+    again = accuracy.pipeline("host", train, test[:130], 60_000, accuracy.preset("slow"), SUBSYSTEMS)
+    assert (again.score == answer.score[:130]).all()
+
+
+def test_rows_far_apart_take_the_slow_preset() -> None:
+    assert [accuracy.suited(apart) for apart in (100, 1000, 14_999, 15_000, 300_000)] == ["default"] * 3 + ["slow"] * 2
+
+
+def test_k_means_is_louder_where_rows_leave_what_was_learned() -> None:
+    train, test, label = planted()
+    answer = accuracy.k_means(train, test)
+    assert answer.score[label].min() > answer.score[:120].max()
+    assert answer.score.max() <= 10.0
+    steady = accuracy.k_means(np.ones((50, 1)), np.concatenate([np.ones((9, 1)), np.full((1, 1), 2.0)]))
+    assert steady.score.tolist() == [0.0] * 9 + [10.0]
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
@@ -138,13 +160,15 @@ def test_a_labelled_set_from_the_command_line(
     np.savez(tmp_path / "set.npz", **{"a/b/train": train, "a/b/test": test, "a/b/label": label.astype(np.uint8)})
     (tmp_path / "meta.json").write_text(json.dumps({"interval_s": 60, "subsystem": SUBSYSTEMS}))
     (tmp_path / "out").mkdir()
-    run(monkeypatch, tmp_path, "--scores-out", tmp_path / "out" / "scores.npz", "--preset", "static")
+    run(
+        monkeypatch, tmp_path, "--scores-out", tmp_path / "out" / "scores.npz", "--preset", "slow", "--preset", "reveal"
+    )
     with np.load(tmp_path / "out" / "scores.npz") as written:
         assert sorted(written.files) == ["a/b/alarm", "a/b/contribution", "a/b/score"]
         assert written["a/b/contribution"].shape == test.shape
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "1 entities, 1 events, 0.1 entity-days"
-    assert [line[:10].strip() for line in lines[2:]] == ["hwsonde", "mean |z|", "random"]
+    assert [line[:10].strip() for line in lines[2:]] == ["slow", "reveal", "mean |z|", "k-means", "random"]
     assert float(lines[2].split()[-1]) == 0.0
 
 

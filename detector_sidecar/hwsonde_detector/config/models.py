@@ -29,9 +29,10 @@ from hwsonde_detector.config.values import (
 from hwsonde_detector.types import Subsystem
 
 MEMBERS = (
-    "zscore", "mahalanobis", "isolation_forest", "extremes", "level", "change", "unrest", "course", "jumps", "mixture",
+    "zscore", "mahalanobis", "isolation_forest", "extremes", "bounds", "level", "change", "unrest", "course", "jumps", "mixture",
 )  # fmt: skip
 FUSIONS = ("mean", "agreement")
+GATES = ("score", "surprise")
 CALIBRATIONS = ("live", "folds", "training")
 SECOND = 1000
 HOUR = 3600 * SECOND
@@ -162,6 +163,14 @@ class LearningSection(Section):
         default=_LEARNING.frozen_rows,
         description="Rows above 1 are not learned, until this many in a row were refused: a lasting shift is the new normal.",
     )
+    gate: Annotated[str, Choice(GATES)] = Field(
+        default=_LEARNING.gate,
+        description="Which rows are not learned: with a `score` above 1, or with a `surprise` of more than two decades, whatever the threshold.",
+    )
+    heard_rows: Annotated[int, Whole(10, 1_000_000)] = Field(
+        default=_LEARNING.heard_rows,
+        description="Scores of learned rows that are remembered, for `calibration: live` and for a threshold that follows a budget.",
+    )
 
 
 class Detectors(Section):
@@ -203,6 +212,13 @@ class Detectors(Section):
         default=_DETECTORS.tree_rows, description="Rows that each tree sees."
     )
     seed: Annotated[int, Whole(0, 2**32 - 1)] = Field(default=_DETECTORS.seed, description="Seed of all randomness.")
+    rise: Annotated[float, Real(0.01, 1)] = Field(
+        default=_DETECTORS.rise, description="Which part of a rise the fused score follows in a row; 1: all of it."
+    )
+    fall: Annotated[float, Real(0.01, 1)] = Field(
+        default=_DETECTORS.fall,
+        description="The same of a fall; below 1, an episode with a few quiet rows in it stays one.",
+    )
 
 
 class Episodes(Section):

@@ -13,7 +13,7 @@ from hwsonde_detector.errors import ConfigError
 from hwsonde_detector.files import read_regular
 
 _PACKAGE = "hwsonde_detector.presets"
-SECTIONS = ("window", "learning", "detectors", "episodes")
+SECTIONS = ("window", "learning", "detectors", "episodes", "regimes")
 DEFAULT = "default"
 
 

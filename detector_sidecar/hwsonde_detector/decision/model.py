@@ -18,7 +18,7 @@ from hwsonde_detector.detectors.table import make, member
 from hwsonde_detector.detectors.tails import ColumnTails, fit_columns
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.pruning import prune
-from hwsonde_detector.signals.streams import Stream, columns, make_stream, past_rows
+from hwsonde_detector.signals.streams import Stream, columns, gaps, make_stream, past_rows
 from hwsonde_detector.signals.windows import full_windows, window_features
 from hwsonde_detector.types import Channel, Floats, Mask, Times
 
@@ -120,7 +120,7 @@ def fit_model(
     full = full_windows(times, interval_ms, width)
     if not full.any() or not len(kept):
         return None
-    streams = _streams(moved[:, kept], settings, 0)
+    streams = _streams(moved[:, kept], settings, 0, gaps(times, interval_ms))
     live = heard.raw(len(times)) if heard is not None and settings.detectors.calibration == "live" else np.zeros((0, 0))
     detectors: dict[str, Detector] = {}
     tails: dict[str, Tail] = {}
@@ -148,11 +148,12 @@ def rows_before(settings: Settings) -> int:
     return max(past_rows(member(name).stream) for name in settings.detectors.members)
 
 
-def _streams(moved: Floats, settings: Settings, past: int) -> dict[Stream, Floats]:
-    """Every stream that a member sees, of standardised rows (past + n, k)."""
+def _streams(moved: Floats, settings: Settings, past: int, fresh: Mask) -> dict[Stream, Floats]:
+    """Every stream that a member sees, of standardised rows (past + n, k); ``fresh`` ones follow no other."""
     wanted = dict.fromkeys(member(name).stream for name in settings.detectors.members)
     return {
-        stream: make_stream(stream, moved, settings.window.rows, settings.window.features, past) for stream in wanted
+        stream: make_stream(stream, moved, settings.window.rows, settings.window.features, past, fresh)
+        for stream in wanted
     }
 
 
@@ -164,7 +165,8 @@ def judge(
     moved = model.scale.standardise(values, model.channels)
     full = full_windows(times[past:], interval_ms, width)
     ends = np.flatnonzero(full) + past + width - 1
-    streams = {stream: rows[full] for stream, rows in _streams(moved[:, model.kept], settings, past).items()}
+    made = _streams(moved[:, model.kept], settings, past, gaps(times, interval_ms))
+    streams = {stream: rows[full] for stream, rows in made.items()}
     known = {stream: np.isfinite(rows) for stream, rows in streams.items()}
     raw = np.zeros((len(ends), len(model.detectors)))
     surprises = np.zeros_like(raw)

@@ -45,6 +45,8 @@ _LATE_ROWS = 15
 _LOUDEST = 3
 # Settling may take so many times ``learn_rows`` at once, and begin again while no more than so many times are unpaid, one row for two.
 _SPENT_MOST, _SPENT_BEGIN = 4, 3
+# So many refused rows an accepted one makes up for.
+_PAID = 3
 # A lasting episode that was not steady is looked at again after this part of ``rebase_rows``.
 _REBASE_AGAIN = 4
 
@@ -133,7 +135,7 @@ def feel(
     return replace(score, fused=value, top=top), strength * faults
 
 
-def take_row(host: Host, row: Frame, fused: float, settings: Settings) -> bool:
+def take_row(host: Host, row: Frame, settings: Settings, *, unhealthy: bool) -> bool:
     """Decide where a row goes that has been judged; gives whether the regime in force learns it."""
     regimes, rules = host.regimes, settings.regimes
     if regimes.settling is not None:
@@ -146,8 +148,12 @@ def take_row(host: Host, row: Frame, fused: float, settings: Settings) -> bool:
         regimes.put_apart(row, 2 * rules.learn_rows)
         return False
     regimes.spent, regimes.young = max(regimes.spent - 1, 0), max(regimes.young - 1, 0)
-    unhealthy = host.persistence.open or fused >= settings.episodes.raise_at
-    host.progress.refused = host.progress.refused + 1 if unhealthy else 0
+    if unhealthy:
+        host.progress.refused += 1
+    else:
+        # Where single strange rows are refused, a few healthy ones between them end no strange stretch.
+        paid = _PAID if settings.learning.gate == "surprise" else host.progress.refused
+        host.progress.refused = max(host.progress.refused - paid, 0)
     calibrated = host.progress.calibrated(settings.learning)
     if calibrated and host.persistence.open:
         regimes.put_apart(row, rules.rebase_rows)

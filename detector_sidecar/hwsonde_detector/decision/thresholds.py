@@ -18,11 +18,15 @@ DAY_MS = 86_400_000
 # Peaks nearer than this many rows are one.
 _APART = 10
 # A level below lets one window in 25 pass, one above needs what no healthy host shows in years.
-_LEAST, _MOST = 1.4, 8.0
-# What hosts are like: the chance of a row to begin a page is about a quarter of the chance of a row to be as high.
-_ROWS_FOR_PAGE = 4.0
+_LEAST, _MOST = 1.4, 6.0
+# What hosts are like: the chance of a row to begin a page is about a twentieth of the chance of a row to be as high, and few rows a day
+# are no reason to go below two decades.
+_ROWS_FOR_PAGE = 20.0
+_USUAL_LEAST = 2.0
+# Persistence, grouping and the level's own movement leave about 0.4 of the pages that a level alone would give.
+_LEFT = 0.4
 # How much the host's own peaks count against that.
-_OWN = 0.5
+_OWN = 0.25
 # Decades that the level moves when an episode ends, and how far it may get from its start.
 _UP = 0.2
 _RANGE = (-1.0, 2.0)
@@ -78,8 +82,9 @@ class Threshold:
 def starting_level(healthy: Floats, interval_ms: int, budget: float) -> float:
     """Level that healthy time like this passes ``budget`` times in 100 days.
 
-    Half of it is the host's own: the k-th highest peak, where the budget allows k peaks in the time that was seen, and where it allows
-    less than one the highest plus what an exponential tail of the peaks adds. Half is what hosts are like at this scrape interval.
+    Part of it is the host's own: the k-th highest peak, where the budget allows k peaks in the time that was seen, and where it allows
+    less than one the highest plus what an exponential tail of the peaks adds. That counts a quarter, what hosts are like at this scrape
+    interval the rest: own peaks also hold what was wrong while nobody watched.
 
     Parameters
     ----------
@@ -90,8 +95,8 @@ def starting_level(healthy: Floats, interval_ms: int, budget: float) -> float:
     budget
         Pages in 100 node-days.
     """
-    rows_a_day = DAY_MS / interval_ms
-    usual = float(np.log10(max(rows_a_day * 100.0 / budget / _ROWS_FOR_PAGE, 10.0)))
+    rows_a_day, budget = DAY_MS / interval_ms, budget / _LEFT
+    usual = max(float(np.log10(rows_a_day * 100.0 / budget / _ROWS_FOR_PAGE)), _USUAL_LEAST)
     known = np.asarray(healthy, np.float64)[np.isfinite(healthy)]
     own = _own_peak(peaks(known), budget * len(known) / rows_a_day / 100.0) if len(known) else usual
     return float(np.clip(_OWN * own + (1.0 - _OWN) * usual, _LEAST, _MOST))

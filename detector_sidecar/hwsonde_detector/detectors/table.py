@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hwsonde_detector.detectors.base import Detector
+from hwsonde_detector.detectors.bounds import Bounds
 from hwsonde_detector.detectors.extremes import Extremes
 from hwsonde_detector.detectors.isolation_forest import IsolationForest
 from hwsonde_detector.detectors.mahalanobis import Mahalanobis
@@ -42,6 +43,7 @@ MEMBERS: dict[str, Member] = {
         lambda settings, _: IsolationForest(trees=settings.trees, tree_rows=settings.tree_rows, seed=settings.seed),
     ),
     "extremes": Member(Stream.WINDOW, lambda _, group: Extremes(group=group)),
+    "bounds": Member(Stream.ROWS, lambda _, group: Bounds(group=group)),
     "level": Member(Stream.LEVEL, lambda _, group: Extremes(group=group)),
     "change": Member(Stream.CHANGE, lambda _, group: Extremes(group=group, floor=_CHANGE_FLOOR)),
     "unrest": Member(Stream.UNREST, lambda settings, _: ZScore(floor=_UNREST_FLOOR, knee=settings.knee)),

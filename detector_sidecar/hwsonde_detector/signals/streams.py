@@ -12,7 +12,7 @@ from enum import StrEnum
 import numpy as np
 
 from hwsonde_detector.signals.windows import window_features
-from hwsonde_detector.types import Floats
+from hwsonde_detector.types import Floats, Mask, Times
 
 # Weight of the newest row in the moving average, and how many rows it reaches back (what lies further weighs 1 % together).
 _ALPHA = 0.2
@@ -25,21 +25,22 @@ class Stream(StrEnum):
     """A view of the rows that end in one row; c channels, windows of w rows.
 
     ``WINDOW`` has the configured features of the window (c * f columns), ``LEVEL`` the newest row (c), ``CHANGE`` its difference to a moving
-    average of the rows before it (c), ``UNREST`` the deviation within the window (c), ``COURSE`` the window's rows (c * w) and ``JUMPS`` the
-    changes of each of them (c * w). Columns of one channel are neighbours.
+    average of the rows before it (c), ``UNREST`` the deviation within the window (c), ``ROWS`` the window's rows (c * w), ``COURSE`` the same
+    with a limit and ``JUMPS`` the changes of each of them (c * w). Columns of one channel are neighbours.
     """
 
     WINDOW = "window"
     LEVEL = "level"
     CHANGE = "change"
     UNREST = "unrest"
+    ROWS = "rows"
     COURSE = "course"
     JUMPS = "jumps"
 
 
 def columns(stream: Stream, rows: int, features: Sequence[str]) -> int:
     """How many columns of a stream belong to one channel."""
-    return {Stream.WINDOW: len(features), Stream.COURSE: rows, Stream.JUMPS: rows}.get(stream, 1)
+    return {Stream.WINDOW: len(features), Stream.ROWS: rows, Stream.COURSE: rows, Stream.JUMPS: rows}.get(stream, 1)
 
 
 def past_rows(stream: Stream) -> int:
@@ -47,7 +48,9 @@ def past_rows(stream: Stream) -> int:
     return PAST_ROWS if stream in {Stream.CHANGE, Stream.JUMPS} else 0
 
 
-def make_stream(stream: Stream, rows: Floats, width: int, features: Sequence[str], past: int = 0) -> Floats:
+def make_stream(
+    stream: Stream, rows: Floats, width: int, features: Sequence[str], past: int = 0, fresh: Mask | None = None
+) -> Floats:
     """One row of a stream for every window.
 
     Parameters
@@ -62,6 +65,8 @@ def make_stream(stream: Stream, rows: Floats, width: int, features: Sequence[str
         Features of `Stream.WINDOW`.
     past
         Rows at the beginning that belong to no window and only tell what was before; fewer than `PAST_ROWS` tell less.
+    fresh
+        bool (past + n): rows that do not follow the row before them in time; None: all do.
 
     Returns
     -------
@@ -77,24 +82,34 @@ def make_stream(stream: Stream, rows: Floats, width: int, features: Sequence[str
     if stream is Stream.LEVEL:
         return np.array(rows[last : last + count])
     if stream is Stream.CHANGE:
-        return changes(rows)[last : last + count]
-    moved = rows if stream is Stream.COURSE else changes(rows)
+        return changes(rows, fresh)[last : last + count]
+    moved = changes(rows, fresh) if stream is Stream.JUMPS else rows
     shifted = [moved[past + shift : past + shift + count] for shift in range(width)]
-    return np.clip(np.stack(shifted, axis=2).reshape(count, rows.shape[1] * width), -_CLIP, _CLIP)
+    side_by_side = np.stack(shifted, axis=2).reshape(count, rows.shape[1] * width)
+    return side_by_side if stream is Stream.ROWS else np.clip(side_by_side, -_CLIP, _CLIP)
 
 
-def changes(rows: Floats) -> Floats:
+def gaps(times: Times, interval_ms: int) -> Mask:
+    """Which rows do not follow the row before them, bool (n): more than one and a half intervals lie between, or time runs backwards."""
+    steps = np.diff(times, prepend=times[:1])
+    return np.asarray((steps < 0) | (steps > 1.5 * interval_ms), np.bool_)
+
+
+def changes(rows: Floats, fresh: Mask | None = None) -> Floats:
     """Difference of each row (n, c) to the moving average of the rows before it; 0 where nothing is known of those.
 
-    The average weighs the row j rows back with 0.2 * 0.8^(j - 1), up to 20 rows back, and leaves out what is not known.
+    The average weighs the row j rows back with 0.2 * 0.8^(j - 1), up to 20 rows back, and leaves out what is not known and what lies before a
+    ``fresh`` row (n), one that does not follow the row before it.
     """
     rows = np.asarray(rows, np.float64)
     known = np.isfinite(rows)
+    stretch = np.zeros(len(rows), np.int64) if fresh is None else np.cumsum(fresh)
     total, weight = np.zeros_like(rows), np.zeros_like(rows)
     values = np.where(known, rows, 0.0)
     for back in range(1, min(PAST_ROWS, len(rows) - 1) + 1):
         share = _ALPHA * (1.0 - _ALPHA) ** (back - 1)
-        total[back:] += share * values[:-back]
-        weight[back:] += share * known[:-back]
+        same = share * (stretch[back:] == stretch[:-back])[:, None]
+        total[back:] += same * values[:-back]
+        weight[back:] += same * known[:-back]
     average = np.divide(total, weight, out=np.where(known, rows, 0.0), where=weight > 0)
     return np.where(known, rows - average, np.nan)

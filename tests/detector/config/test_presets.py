@@ -75,7 +75,7 @@ def test_what_is_wrong_in_a_preset_is_told_with_its_own_place(tmp_path: Path, te
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("revel", "preset: 'revel' is not known; allowed: default, reveal, or a path"),
+        ("revel", "preset: 'revel' is not known; allowed: default, reveal, slow, or a path"),
         ("gone.yaml", r"preset: .*gone\.yaml: it cannot be read: No such file"),
     ],
 )

@@ -44,7 +44,7 @@ def check_answer(detector: Detector, rows: Floats) -> tuple[Floats, Floats]:
 def test_every_shipped_member_is_in_the_table() -> None:
     assert set(DetectorSettings().members) <= set(MEMBERS)
     assert {make(name, SETTINGS).name for name in MEMBERS} == {
-        "zscore", "mahalanobis", "isolation_forest", "extremes", "ridge", "mixture",
+        "zscore", "mahalanobis", "isolation_forest", "extremes", "ridge", "mixture", "bounds",
     }  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def test_a_host_with_high_peaks_gets_a_higher_level() -> None:
 
 @given(st.lists(st.floats(0, 60), max_size=50), st.sampled_from([1000, 15_000, 300_000]), st.floats(0.1, 1e5))
 def test_a_level_is_always_a_number_within_bounds(values: list[float], interval: int, budget: float) -> None:
-    assert 1.4 <= starting_level(np.array(values), interval, budget) <= 8.0
+    assert 1.4 <= starting_level(np.array(values), interval, budget) <= 6.0
 
 
 def test_an_episode_raises_and_quiet_time_lowers_within_bounds() -> None:

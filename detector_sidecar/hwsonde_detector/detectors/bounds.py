@@ -1,0 +1,131 @@
+"""How far a channel goes beyond all that its healthy time has shown: for faults that show in one channel alone.
+
+With the rows x_1..x_w of a window of one channel, hi is the m-th largest and lo the m-th smallest of them: what m of w rows reach, so that one
+bad row tells nothing. The bounds of healthy time are taken out of fold: for every block of training windows, c_b is the median of all other
+blocks, and::
+
+    H = max over blocks b, windows in b of  hi - c_b        L = the same of  c_b - lo      both at least ``floor``
+    score = max over channels of  max((hi - c) / H, (c - lo) / L)
+
+1 is the furthest that healthy time ever was from what the rest of it told. A channel that wanders has wide bounds, whatever its variance is called;
+one that never moved has narrow ones. The largest and not a mean: a fork storm shows in the forks, a stopped process in the count of stopped
+ones, and an average over hundreds of channels that rest drowns both. What a maximum of so many channels is in healthy time is for the
+calibration to say.
+
+Blocked cross-validation is Snijders' ("On cross-validation for predictor evaluation in time series", 1988); the largest as a bound
+that a fresh value passes with chance 1 / (n + 1) is conformal prediction's (Vovk, Gammerman and Shafer 2005).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsonde_detector.detectors.base import Arrays
+from hwsonde_detector.detectors.columns import LIMIT, learned, spread_over, training_rows
+from hwsonde_detector.types import Floats
+
+_BLOCKS = 5
+
+
+class Bounds:
+    """Largest ratio of a channel's distance from its median to the furthest of healthy time.
+
+    Parameters
+    ----------
+    group
+        Rows w of a window: so many neighbouring columns belong to one channel, in order of time.
+    floor
+        Smallest bound, in units of the (standardised) columns: less is noise of the sensor.
+
+    Attributes
+    ----------
+    centre_ : ndarray of float64 (c)
+        Medians of the c channels.
+    bounds_ : ndarray of float64 (2, c)
+        Furthest distance above and below it.
+
+    Examples
+    --------
+    A channel that was never more than 2 from its median, at 8 in two of three rows, and at 8 in one.
+
+    >>> import numpy as np
+    >>> healthy = np.array([[0.0, 0.0, 0.0], [2.0, 2.0, 2.0], [-2.0, -2.0, -2.0]] * 10)
+    >>> Bounds(group=3).fit(healthy).score(np.array([[0.0, 8.0, 8.0], [0.0, 0.0, 8.0]]))
+    array([4., 0.])
+    """
+
+    name: ClassVar[str] = "bounds"
+
+    def __init__(self, group: int = 1, floor: float = 1.0) -> None:
+        self.group = group
+        self.floor = floor
+
+    def fit(self, rows: Floats) -> Bounds:
+        """Learn medians and bounds from rows (n, c * group).
+
+        Raises
+        ------
+        ValueError
+            If the columns cannot be grouped.
+        """
+        rows = training_rows(rows)
+        if rows.shape[1] % self.group:
+            raise ValueError(f"columns in groups of {self.group} expected, got {rows.shape[1]}")
+        high, low = self._levels(rows)
+        middle = (high + low) / 2
+        self.centre_ = np.median(middle, axis=0)
+        borders = np.linspace(0, len(rows), min(_BLOCKS, len(rows)) + 1).round().astype(np.intp)
+        above, below = np.full_like(self.centre_, self.floor), np.full_like(self.centre_, self.floor)
+        for begin, end in pairwise(borders.tolist()):
+            others = np.concatenate([middle[:begin], middle[end:]])
+            centre = np.median(others, axis=0) if len(others) else self.centre_
+            above = np.maximum(above, (high[begin:end] - centre).max(axis=0))
+            below = np.maximum(below, (centre - low[begin:end]).max(axis=0))
+        self.bounds_ = np.stack([above, below])
+        return self
+
+    def score(self, rows: Floats) -> Floats:
+        """Largest ratio (n) over the channels of rows (n, c * group)."""
+        return np.asarray(self._ratios(rows).max(axis=1), np.float64)
+
+    def contributions(self, rows: Floats) -> Floats:
+        """Parts (n, c * group): the score, split over the channels by the square of their ratios; a channel's part is its newest column's."""
+        ratios = self._ratios(rows)
+        parts = np.zeros(np.shape(rows))
+        parts[:, self.group - 1 :: self.group] = spread_over(ratios.max(axis=1), np.square(ratios))
+        return parts
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Medians (c) and bounds (2, c)."""
+        return {"centre": self.centre_, "bounds": self.bounds_}
+
+    def restore(self, arrays: Arrays) -> Bounds:
+        """Take back what `arrays` gave; raises ValueError if something is missing."""
+        self.centre_ = learned(arrays, "centre", np.float64, 1)
+        self.bounds_ = learned(arrays, "bounds", np.float64, 2)
+        if self.bounds_.shape != (2, len(self.centre_)):
+            raise ValueError("the kept model does not fit this version: bounds is missing or of another shape")
+        return self
+
+    def _levels(self, rows: Floats) -> tuple[Floats, Floats]:
+        """What m of the w rows reach at least (n, c), and what they do not exceed; 0 stands for a value that is not finite."""
+        known = np.where(np.isfinite(rows), np.clip(rows, -LIMIT, LIMIT), 0.0)
+        ordered = np.sort(known.reshape(len(rows), rows.shape[1] // self.group, self.group), axis=2)
+        agreeing = self.group // 2 + 1
+        return ordered[:, :, self.group - agreeing], ordered[:, :, agreeing - 1]
+
+    def _ratios(self, rows: Floats) -> Floats:
+        rows = np.asarray(rows, np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(self.centre_) * self.group:
+            raise ValueError(
+                f"rows of {len(self.centre_) * self.group} columns expected, got an array of shape {rows.shape}"
+            )
+        high, low = self._levels(rows)
+        ratios = np.maximum((high - self.centre_) / self.bounds_[0], (self.centre_ - low) / self.bounds_[1])
+        # A channel of which nothing is known says nothing, wherever its median lies.
+        known = np.isfinite(rows).reshape(len(rows), len(self.centre_), self.group).any(axis=2)
+        return np.asarray(np.where(known, np.maximum(ratios, 0.0), 0.0), np.float64)
