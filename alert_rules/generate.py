@@ -14,8 +14,9 @@ from pathlib import Path
 import yaml
 
 from alert_rules import paging
-from alert_rules.rules import Links, groups
+from alert_rules.rules import groups
 from alert_rules.timing import PROFILES, Timing
+from alert_rules.writing import Links
 
 HERE = Path(__file__).resolve().parent
 _HEADER = "# Made by python -m alert_rules.generate: change that, not this file.\n"

@@ -10,8 +10,8 @@ import yaml
 
 from alert_rules.generate import alertmanager_file, rule_file
 from alert_rules.paging import PagerDuty
-from alert_rules.rules import Links
 from alert_rules.timing import FAST
+from alert_rules.writing import Links
 from quickstart.layout import LOOPBACK, ROOT, Options, url
 
 EXPORTER_JOB = "hwsonde-exporter"

@@ -17,8 +17,8 @@ import yaml
 
 from alert_rules.generate import alertmanager_file, rule_file
 from alert_rules.paging import PagerDuty
-from alert_rules.rules import Links
 from alert_rules.timing import FAST
+from alert_rules.writing import Links
 from tests.fakes.events import EventsServer
 
 KEY = "0123456789abcdef0123456789ABCDEF"

@@ -1,0 +1,91 @@
+"""Every alert of the table fires in one case and stays silent in the other, in both profiles; no alert is left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from alert_rules.generate import to_yaml
+from alert_rules.rules import groups
+from alert_rules.timing import FAST, PROFILES, Timing
+from alert_rules.upkeep import WATCHDOG
+from alert_rules.writing import Group, Links, Rule
+from tests.rules.promtool import run_promtool
+from tests.rules.table import ROWS
+from tests.rules.table.row import STEP, Row, moved
+
+RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
+
+
+def worded(group: Group, rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """A test for each alert of the group whose words are pinned in the table."""
+    alerts: dict[str, Rule] = {str(rule["alert"]): rule for rule in group["rules"] if "alert" in rule}
+    return [row.firing_test(alerts[row.name], Links()) for row in rows if row.name in alerts and row.summary]
+
+
+def gathered(group: Group, rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """One test with both cases of all alerts of the group, each case in a cluster of its own."""
+    names = {str(rule["alert"]) for rule in group["rules"] if "alert" in rule} - {WATCHDOG}
+    inputs: dict[str, str] = {}
+    expected: list[dict[str, Any]] = []
+    for number, row in enumerate(row for row in rows if row.name in names):
+        for firing, of, cluster in ((1, row.fires, f"ill{number}"), (0, row.silent, f"well{number}")):
+            inputs |= moved(of, cluster)
+            expected += row.expectations(firing, cluster)
+    test = {
+        "interval": f"{STEP}s",
+        "input_series": [{"series": name, "values": values} for name, values in inputs.items()],
+        "promql_expr_test": expected,
+    }
+    return [test]
+
+
+def check(
+    folder: Path, timing: Timing, rows: Iterable[Row], make: Callable[[Group, Iterable[Row]], list[dict[str, Any]]]
+) -> int:
+    """Have promtool test one file for each group, which evaluates that group alone, in one run; give the number of tests."""
+    names, count = [], 0
+    for group in groups(timing, Links()):
+        rules, name = f"{group['name']}_rules.yml", f"{group['name']}_test.yml"
+        (folder / rules).write_text(to_yaml({"groups": [group]}), encoding="utf-8")
+        tests = make(group, rows)
+        document = {"rule_files": [rules], "evaluation_interval": f"{STEP}s", "tests": tests}
+        (folder / name).write_text(yaml.safe_dump(document, width=10_000), encoding="utf-8")
+        names.append(name)
+        count += len(tests)
+    run_promtool(folder, *names)
+    return count
+
+
+@pytest.mark.parametrize("timing", PROFILES.values(), ids=PROFILES)
+def test_every_alert_fires_and_stays_silent_when_it_should(timing: Timing, tmp_path: Path) -> None:
+    check(tmp_path, timing, ROWS, gathered)
+
+
+def test_pages_say_what_they_should(tmp_path: Path) -> None:
+    assert check(tmp_path, FAST, ROWS, worded) == sum(row.summary is not None for row in ROWS)
+
+
+@pytest.mark.slow
+def test_where_no_target_has_a_cluster_the_pages_name_the_host_alone(tmp_path: Path) -> None:
+    check(tmp_path, FAST, [row.without_cluster() for row in ROWS], worded)
+
+
+def test_alerts_firing_cases_silent_cases_and_runbooks_are_equally_many() -> None:
+    alerts = sorted(str(rule["alert"]) for group in groups(FAST, Links()) for rule in group["rules"] if "alert" in rule)
+    firing = sorted(row.name for row in ROWS if row.fires or row.name == WATCHDOG)
+    silent = sorted(row.name for row in ROWS if row.silent or row.name == WATCHDOG)
+    runbooks = sorted(path.stem for path in RUNBOOKS.glob("*.md") if path.stem != "README")
+    assert alerts == firing == silent == runbooks
+    assert max(Counter(alerts).values()) == 1
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_the_silent_case_tries_what_the_firing_one_tries(row: Row) -> None:
+    assert row.metrics(row.fires) <= row.metrics(row.silent)
+    assert row.fires != row.silent or row.name == WATCHDOG
