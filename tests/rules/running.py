@@ -9,6 +9,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import yaml
 
 from alert_rules.generate import alertmanager_file, rule_file
-from alert_rules.paging import PagerDuty
+from alert_rules.receivers import PagerDuty, Receivers
 from alert_rules.timing import FAST
 from alert_rules.writing import Links
 from tests.fakes.events import EventsServer
@@ -88,11 +89,15 @@ def answers(url: str) -> bool:
 
 
 @contextmanager
-def running_alertmanager(folder: Path, receiver: EventsServer, key: str) -> Iterator[Alertmanager]:
-    """Alertmanager with the fast profile; its pages go to the stand-in."""
+def running_alertmanager(
+    folder: Path, receiver: EventsServer, key: str, others: Receivers | None = None
+) -> Iterator[Alertmanager]:
+    """Alertmanager with the fast profile; its pages go to the stand-in, and to the ``others`` that are given."""
     port = free_port()
     (folder / "key").write_text(key + "\n")
-    (folder / "alertmanager.yml").write_text(alertmanager_file(FAST, PagerDuty(receiver.url, str(folder / "key"))))
+    who = others or Receivers(())
+    who = replace(who, pages=(PagerDuty(receiver.url, str(folder / "key")), *who.pages))
+    (folder / "alertmanager.yml").write_text(alertmanager_file(FAST, who))
     command = [
         "prometheus-alertmanager",
         f"--config.file={folder}/alertmanager.yml",

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from alert_rules import paging
 from alert_rules.generate import files, main
+from alert_rules.receivers import Receivers
 from alert_rules.rules import groups
 from alert_rules.timing import FAST, FLEET, PROFILES, duration
 from alert_rules.writing import Links, Rule
@@ -49,7 +49,7 @@ def middle(rule: Rule) -> str:
     return str(rule["record"]).split(":")[1]
 
 
-@pytest.mark.parametrize(("name", "text"), files(list(PROFILES.values()), Links(), paging.PagerDuty()).items())
+@pytest.mark.parametrize(("name", "text"), files(list(PROFILES.values()), Links(), Receivers()).items())
 def test_committed_files_are_current(name: str, text: str) -> None:
     assert (RULES / name).read_text(encoding="utf-8") == text, "run: python -m alert_rules.generate"
 
@@ -193,6 +193,12 @@ def test_a_site_makes_its_own_set(tmp_path: Path) -> None:
         ["--runbooks-url", "a{{b"],
         ["--pagerduty-url", "events.pagerduty.com"],
         ["--routing-key-file", ""],
+        ["--page-to", "webhook"],
+        ["--page-to", "webhook", "--webhook-url", "http://a/", "--webhook-url-file", "/b"],
+        ["--tickets-to", "webhook", "--webhook-url", "a.example"],
+        ["--page-to", "slack", "--slack-url-file", ""],
+        ["--webhook-url", "http://a.example/"],
+        ["--watchdog-url", "a.example"],
         ["--output", "/dev/null/x"],
     ],
 )
