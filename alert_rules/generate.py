@@ -1,4 +1,4 @@
-"""Writes the rule files and Alertmanager configurations, for both profiles or, with links of one's own, for one of them.
+"""Writes the rule files and Alertmanager configurations, for all profiles or, with links of one's own, for one of them.
 
 ``python -m alert_rules.generate`` renews the committed files. ``python -m alert_rules.generate --profile fleet --detector-url
 https://hwsonde.example.org --runbooks-url https://wiki.example.org/hwsonde --output DIR`` makes a set for one site.
@@ -13,13 +13,15 @@ from pathlib import Path
 
 import yaml
 
-from alert_rules import paging
+from alert_rules import others, paging
 from alert_rules.receivers import PagerDuty, Receiver, Receivers, Slack, Webhook
 from alert_rules.rules import groups
-from alert_rules.timing import PROFILES, Timing
+from alert_rules.timing import FLEET, PROFILES, Timing
 from alert_rules.writing import Links
 
 HERE = Path(__file__).resolve().parent
+OTHERS = "others"  # the fleet profile's times, on the names of other exporters
+NAMES = (*PROFILES, OTHERS)
 _HEADER = "# Made by python -m alert_rules.generate: change that, not this file.\n"
 
 
@@ -55,11 +57,18 @@ def alertmanager_file(timing: Timing, who: Receivers) -> str:
     return to_yaml(paging.configuration(timing, who))
 
 
-def files(timings: Sequence[Timing], links: Links, who: Receivers) -> dict[str, str]:
-    """Name below the output folder, and text, of every file."""
+def others_file(timing: Timing, links: Links) -> str:
+    """Text of the rule file for hosts that have exporters of others only."""
+    ours = {str(rule["alert"]): rule for group in groups(timing, links) for rule in group["rules"] if "alert" in rule}
+    return to_yaml({"groups": others.groups(timing, links, ours)})
+
+
+def files(profiles: Sequence[str], links: Links, who: Receivers) -> dict[str, str]:
+    """Name below the output folder, and text, of every file of these profiles."""
     found = {}
-    for timing in timings:
-        found[f"{timing.name}.yml"] = rule_file(timing, links)
+    for name in profiles:
+        timing = PROFILES.get(name, FLEET)
+        found[f"{name}.yml"] = others_file(timing, links) if name == OTHERS else rule_file(timing, links)
         found[f"alertmanager/{timing.name}.yml"] = alertmanager_file(timing, who)
     return found
 
@@ -69,7 +78,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m alert_rules.generate", description="Write the rules and the Alertmanager configuration."
     )
-    parser.add_argument("--profile", choices=sorted(PROFILES), help="only this profile (default: both)")
+    parser.add_argument("--profile", choices=sorted(NAMES), help="only this profile (default: all)")
     parser.add_argument(
         "--output", type=Path, default=HERE, help="folder to write to (default: the one of this program)"
     )
@@ -144,9 +153,9 @@ def _receivers(given: argparse.Namespace) -> Receivers:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files; status 2 and one line when an argument or the folder is wrong."""
     given = _arguments().parse_args(arguments)
-    timings = [PROFILES[given.profile]] if given.profile else list(PROFILES.values())
+    profiles = [given.profile] if given.profile else NAMES
     try:
-        made = files(timings, Links(given.detector_url, given.runbooks_url), _receivers(given))
+        made = files(profiles, Links(given.detector_url, given.runbooks_url), _receivers(given))
         for name, text in made.items():
             path = given.output / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -195,7 +195,8 @@ def test_what_silences_and_what_is_silenced_exists(cause: str, symptoms: str, eq
 
 
 def test_a_cause_silences_its_symptoms_on_the_same_host_and_nowhere_else(alertmanager: Alertmanager) -> None:
-    alerts, silenced = [], set()
+    alerts: list[tuple[dict[str, str], dict[str, str]]] = []
+    silenced = set()
     for number, (cause, symptoms, equal) in enumerate(CAUSES):
         here = {"team": "hardware", "severity": "critical", "cluster": f"c{number}", "node": "n1", "gpu": "3"}
         there = {**here, "cluster": "elsewhere"} if equal == ["cluster"] else {**here, "node": "n2"}

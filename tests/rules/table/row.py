@@ -111,8 +111,12 @@ class Row:
 
 
 def moved(of: Mapping[str, str], cluster: str) -> dict[str, str]:
-    """Give the series in a cluster of their own, so that many cases fit into one test."""
-    return {name.replace('cluster="a"', f'cluster="{cluster}"'): values for name, values in of.items()}
+    """Give the series in a cluster of their own, with GPUs of their own, so that many cases fit into one test."""
+
+    def place(name: str) -> str:
+        return name.replace('cluster="a"', f'cluster="{cluster}"').replace('"GPU-', f'"GPU-{cluster}-')
+
+    return {place(name): values for name, values in of.items()}
 
 
 def _test(name: str, of: Mapping[str, str]) -> dict[str, Any]:
