@@ -68,7 +68,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def _program(command: list[str], log: Path, ready: Callable[[], bool]) -> Iterator[None]:
+def program(command: list[str], log: Path, ready: Callable[[], bool]) -> Iterator[None]:
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
@@ -105,7 +105,7 @@ def running_alertmanager(
     ]
     command += [f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address="]
     running = Alertmanager(port, receiver)
-    with _program(command, folder / "alertmanager.log", lambda: answers(f"{running.base}/-/ready")):
+    with program(command, folder / "alertmanager.log", lambda: answers(f"{running.base}/-/ready")):
         yield running
 
 
@@ -129,5 +129,5 @@ def running_prometheus(folder: Path, alertmanager: Alertmanager, targets: dict[s
     command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/prometheus"]
     base = f"http://127.0.0.1:{port}"
     command += [f"--web.listen-address=127.0.0.1:{port}"]
-    with _program(command, folder / "prometheus.log", lambda: answers(f"{base}/-/ready")):
+    with program(command, folder / "prometheus.log", lambda: answers(f"{base}/-/ready")):
         yield base
