@@ -40,6 +40,14 @@ def test_every_alert_has_its_cases_and_is_one_of_ours() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_every_branch_of_a_condition_has_a_case_that_fires(row: Row) -> None:
+    (expr,) = (str(rule["expr"]) for rule in ALERTS if rule["alert"] == row.name)
+    branches = re.findall(r"^or$", expr, re.MULTILINE)
+    # One for each number, and one for an error that is new by being there at all.
+    assert len(row.also) == len(branches) or row.name == "HwsondeGpuXid"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_the_silent_case_tries_what_the_firing_one_tries(row: Row) -> None:
     assert row.metrics(row.fires) <= row.metrics(row.silent)
     assert row.fires != row.silent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -16,9 +17,15 @@ from alert_rules.timing import FAST, PROFILES, Timing
 from alert_rules.upkeep import WATCHDOG
 from alert_rules.writing import Group, Links, Rule
 from tests.rules.promtool import run_promtool
-from tests.rules.table import ROWS
+from tests.rules.table import ROWS, alive
 from tests.rules.table.row import STEP, Row, moved
 
+EXPRESSIONS = {
+    str(rule["alert"]): str(rule["expr"])
+    for group in groups(FAST, Links())
+    for rule in group["rules"]
+    if "alert" in rule
+}
 RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
 
 
@@ -34,7 +41,9 @@ def gathered(group: Group, rows: Iterable[Row]) -> list[dict[str, Any]]:
     inputs: dict[str, str] = {}
     expected: list[dict[str, Any]] = []
     for number, row in enumerate(row for row in rows if row.name in names):
-        for firing, of, cluster in ((1, row.fires, f"ill{number}"), (0, row.silent, f"well{number}")):
+        cases = [(1, row.fires, f"ill{number}"), (0, row.silent, f"well{number}")]
+        cases += [(1, of, f"also{number}.{place}") for place, of in enumerate(row.also)]
+        for firing, of, cluster in cases:
             inputs |= moved(of, cluster)
             expected += row.expectations(firing, cluster)
     test = {
@@ -86,6 +95,14 @@ def test_alerts_firing_cases_silent_cases_and_runbooks_are_equally_many() -> Non
     runbooks = sorted(path.stem for path in RUNBOOKS.glob("*.md") if path.stem != "README")
     assert alerts == firing == silent == runbooks
     assert max(Counter(alerts).values()) == 1
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_every_branch_of_a_condition_has_a_case_that_fires(row: Row) -> None:
+    # What does not answer has tests of its own, in test_alerts.
+    if row not in alive.ROWS:
+        branches = re.findall(r"^or$", EXPRESSIONS[row.name], re.MULTILINE)
+        assert len(row.also) == len(branches)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

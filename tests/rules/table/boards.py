@@ -33,6 +33,10 @@ ROWS = (
         {series(CELSIUS, **SENSOR): steady(99), series(CRITICAL, **SENSOR): steady(100)},
         {**HOST, **SENSOR},
         "a/n1: sensor Package id 0 of coretemp.0 is beyond its limit. Check fans, inlet temperature and dust.",
+        also=(
+            {series("hwsonde_thermal_sensor_alarm", **SENSOR): turned(0, 1)},
+            {series("hwsonde_thermal_fan_alarm", chip="nct6798", sensor="fan1"): turned(0, 1)},
+        ),
     ),
     Row(
         "HwsondePcieDegraded",
@@ -45,6 +49,12 @@ ROWS = (
         {**HOST, **NIC},
         "a/n1: PCI device 0000:3b:00.0 (network) runs its link narrower or slower than it and its slot could. "
         "Reseat it, or look at its riser and cable.",
+        also=(
+            {
+                series("hwsonde_pcie_link_speed_transfers_per_second", **NIC): turned(32e9, 8e9),
+                series("hwsonde_pcie_link_max_speed_transfers_per_second", **NIC): steady(32e9),
+            },
+        ),
     ),
     Row(
         "HwsondePcieErrors",
@@ -52,6 +62,7 @@ ROWS = (
         {series(AER, **NIC, severity="nonfatal"): steady(3), series(AER, **NIC, severity="correctable"): grown(10)},
         {**HOST, **NIC},
         "a/n1: PCI device 0000:3b:00.0 (network) reports errors of its link. Reseat it, or look at its riser, cable and slot.",
+        also=({series(AER, **NIC, severity="correctable"): grown(30)},),
     ),
     Row(
         "HwsondeClockUnsynchronized",

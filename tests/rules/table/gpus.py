@@ -31,20 +31,28 @@ def state(name: str, wrong: float, right: float = 0, **labels: str) -> tuple[dic
 ROWS = (
     Row("HwsondeGpuXid", xid("critical"), xid("info")),
     Row("HwsondeGpuXidWarning", xid("warning"), xid("critical")),
-    Row("HwsondeGpuLost", *state("hwsonde_gpu_up", 0, 1)),
+    Row("HwsondeGpuLost", *state("hwsonde_gpu_up", 0, 1),
+        also=({series("hwsonde_gpu_up", **GPU): "1+0x90 stale", series("hwsonde_gpu_devices"): steady(7)},),
+    ),
     Row(
         "HwsondeGpuMissing",
         {series("hwsonde_gpu_pci_devices"): steady(8), series("hwsonde_gpu_devices"): turned(8, 7)},
         {series("hwsonde_gpu_pci_devices"): steady(8), series("hwsonde_gpu_devices"): steady(8)},
     ),
-    Row("HwsondeGpuMemoryFailed", *state("hwsonde_gpu_row_remap_failed", 1)),
-    Row("HwsondeGpuResetNeeded", *state("hwsonde_gpu_row_remap_pending", 1)),
+    Row("HwsondeGpuMemoryFailed", *state("hwsonde_gpu_row_remap_failed", 1),
+        also=(state("hwsonde_gpu_sram_ecc_threshold_exceeded", 1)[0],),
+    ),
+    Row("HwsondeGpuResetNeeded", *state("hwsonde_gpu_row_remap_pending", 1),
+        also=(state("hwsonde_gpu_recovery_action", 1)[0], state("hwsonde_gpu_retired_pages_pending", 1)[0],),
+    ),
     Row(
         "HwsondeGpuNvlinkDown",
         {series("hwsonde_gpu_nvlink_up", **GPU, link="3"): turned(1, 0)},
         {series("hwsonde_gpu_nvlink_up", **GPU, link="3"): steady(0)},
     ),
-    Row("HwsondeGpuThrottled", *state(REASON, 1, reason="hw_power_brake_slowdown")),
+    Row("HwsondeGpuThrottled", *state(REASON, 1, reason="hw_power_brake_slowdown"),
+        also=(state(REASON, 1, reason="hw_slowdown")[0],),
+    ),
     Row(
         "HwsondeGpuDriverMismatch",
         {series("hwsonde_gpu_driver_mismatch"): turned(0, 1)},
@@ -97,6 +105,7 @@ ROWS = (
         },
         OF,
         "a/n1: GPU 3 runs its PCIe link narrower or slower than it and its slot could. Reseat it, or look at its riser and cable.",
+        also=({series(LANES, **GPU): turned(16, 8), series(MOST, **GPU): steady(16)},),
     ),
     Row(
         "HwsondeGpuPcieErrors",
@@ -110,6 +119,7 @@ ROWS = (
         *state("hwsonde_gpu_fabric_state", 2, 3),
         OF,
         "a/n1: GPU 3 is not part of the NVLink fabric. Look at the fabric manager's service and log.",
+        also=(state("hwsonde_gpu_fabric_status", 5)[0],),
     ),
     Row(
         "HwsondeGpuFabricDegraded",

@@ -40,6 +40,7 @@ ROWS = (
         {series(CARRIER, device="eth0"): jumped(2), series(CARRIER, device="br0"): jumped(40), **REAL, **VIRTUAL},
         {**HOST, "device": "eth0"},
         "a/n1: the link of eth0 was lost twice or more within an hour. Clean or replace the cable or the module.",
+        also=({series(DOWNED, **PORT): jumped(2)},),
     ),
     Row(
         "HwsondeNetworkLinkSlow",
@@ -47,6 +48,7 @@ ROWS = (
         {series(PORT_SPEED, **PORT): turned(50e9, 0), series(PORT_SPEED, device="mlx5_1", port="1"): turned(25e9, 50e9)},
         {**HOST, **PORT},
         "a/n1: mlx5_0 port 1 runs at 25GB/s, slower than within the last day. Look at the cable, the module and the switch port.",
+        also=({series(SPEED, device="eth0"): turned(50e9, 25e9), **REAL},),
     ),
     Row(
         "HwsondeNetworkBondDegraded",
@@ -71,6 +73,10 @@ ROWS = (
         },
         {**HOST, "device": "eth0"},
         "a/n1: eth0 receives damaged data. Clean or replace the cable or the module.",
+        also=(
+            {series(FEC, device="eth0", result="uncorrectable"): grown(1)},
+            {series("hwsonde_network_rdma_errors_total", **PORT, error="symbol"): grown(10)},
+        ),
     ),
     Row(
         "HwsondeNetworkRdmaStuck",
@@ -112,6 +118,7 @@ ROWS = (
         },
         {**HOST, **PORT},
         "a/n1: the way from or to mlx5_0 port 1 is congested. Look at load and balance of the switch's links, and at other jobs.",
+        also=({**BUSY, series(CNP, **PORT, action="handled"): grown(6000)},),
     ),
     Row(
         "HwsondeNetworkRdmaTimeouts",
@@ -124,6 +131,7 @@ ROWS = (
         {**HOST, **PORT},
         "a/n1: peers of mlx5_0 port 1 do not answer in time, so RDMA requests are sent again or given up. "
         "Look at the fabric and at the peers.",
+        also=({series(FAILED, **PORT, side="requester", error="retries_exceeded"): jumped(1)},),
     ),
     Row(
         "HwsondeNetworkRetransmits",

@@ -55,6 +55,8 @@ class Row:
         What its page says; None where a file of pinned words has it.
     look
         Second at which it is looked at.
+    also
+        Further series of which each alone must make it fire: one for each further branch of its condition.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Row:
     labels: Mapping[str, str] = field(default_factory=lambda: dict(HOST))
     summary: str | None = None
     look: int = LOOK
+    also: tuple[Mapping[str, str], ...] = ()
 
     def metrics(self, of: Mapping[str, str]) -> set[str]:
         """Names of the series of one of the cases."""
@@ -107,7 +110,9 @@ class Row:
 
         labels = {label: value for label, value in self.labels.items() if label != "cluster"}
         summary = self.summary.replace("a/", "", 1) if self.summary and "cluster" in self.labels else self.summary
-        return Row(self.name, bare(self.fires), bare(self.silent), labels, summary, self.look)
+        return Row(
+            self.name, bare(self.fires), bare(self.silent), labels, summary, self.look, tuple(map(bare, self.also))
+        )
 
 
 def moved(of: Mapping[str, str], cluster: str) -> dict[str, str]:

@@ -28,6 +28,13 @@ ROWS = (
         {**space(MOUNT, 60, 0), **space(IMAGE, 0, 1)},
         {**HOST, **MOUNT},
         "a/n1: /scratch has only 4% of its space or inodes left. Find what fills it.",
+        also=(
+            {
+                series(f"{FS}_inodes", **MOUNT): steady(1000),
+                series(f"{FS}_free_inodes", **MOUNT): steady(10),
+                series(f"{FS}_readonly", **MOUNT): steady(0),
+            },
+        ),
     ),
     Row(
         "HwsondeStorageReadOnly",
@@ -70,6 +77,7 @@ ROWS = (
         {series(f"{NVME}_live", device="nvme1"): steady(1), series(f"{NVME}_stuck", device="nvme1"): steady(0)},
         {**HOST, "device": "nvme1"},
         "a/n1: NVMe drive nvme1 does not answer. Drain the host, look at its kernel log, then reset or replace the drive.",
+        also=({series(f"{NVME}_stuck", device="nvme1"): turned(0, 1)},),
     ),
     Row(
         "HwsondeStorageNvmeCritical",
@@ -87,6 +95,7 @@ ROWS = (
         {series(THROTTLED, device="nvme1", level="warning"): jumped(30)},
         {**HOST, "device": "nvme1"},
         "a/n1: NVMe drive nvme1 is too hot and slows itself down. Check fans, inlet temperature and its heat sink.",
+        also=({series(WARNING, device="nvme1", condition="temperature"): turned(0, 1)},),
     ),
     Row(
         "HwsondeStorageNvmeWorn",
@@ -101,6 +110,10 @@ ROWS = (
         {series(f"{NVME}_media_errors_total", device="nvme1"): steady(5)},
         {**HOST, "device": "nvme1"},
         "a/n1: disk nvme1 loses data or commands. Look at the kernel's log and its health, and have it replaced.",
+        also=(
+            {series("hwsonde_storage_scsi_timeouts_total", device="sda"): jumped(1)},
+            {series("hwsonde_storage_scsi_running", device="sda"): turned(1, 0)},
+        ),
     ),
     Row(
         "HwsondeStorageArrayDown",
@@ -112,6 +125,7 @@ ROWS = (
         },
         {**HOST, "device": "md0"},
         "a/n1: array md0 does not run. Look at its members before anything is written or rebuilt.",
+        also=({series(POOL, pool="archive", state="suspended"): turned(0, 1)},),
     ),
     Row(
         "HwsondeStorageArrayDegraded",
@@ -119,6 +133,7 @@ ROWS = (
         {series(POOL, pool="archive", state="degraded"): steady(0), series(POOL, pool="archive", state="online"): steady(1)},
         {**HOST, "pool": "archive", "state": "degraded"},
         "a/n1: array archive has lost a member. Replace the disk: the next one may cost the data.",
+        also=({series("hwsonde_storage_md_degraded_devices", device="md0"): turned(0, 1)},),
     ),
     Row(
         "HwsondeMemoryEccUncorrected",
