@@ -257,7 +257,8 @@ def _driver(timing: Timing, writer: Writer) -> list[Rule]:
         writer.alert(
             "HwsondeGpuDriverHung",
             CRITICAL,
-            'avg_over_time(hwsonde_gpu_nvml_state{state="running"}[10m]) < 0.5',
+            # A driver or library that is not there is a state of its own, and no hang.
+            'sum without (state) (avg_over_time(hwsonde_gpu_nvml_state{state=~"starting|hung|stuck|crashed"}[10m])) > 0.5',
             words(
                 "gpu",
                 "NVIDIA's driver leaves questions unanswered most of the time. Drain the host, save its kernel log, then reboot.",
@@ -268,7 +269,8 @@ def _driver(timing: Timing, writer: Writer) -> list[Rule]:
         writer.alert(
             "HwsondeGpuXidUnheard",
             WARNING,
-            "max without (source) (hwsonde_gpu_xid_source_up) == 0",
+            # Without any source the collector has nothing to publish.
+            "hwsonde_gpu_devices > 0\nunless on (cluster, node) hwsonde_gpu_xid_source_up == 1\n",
             words(
                 "gpu",
                 "errors of the GPUs (XID) are heard from no source. Let the exporter read the kernel's log.",

@@ -137,15 +137,22 @@ ROWS = (
     Row(
         "HwsondeGpuDriverHung",
         # It hangs, is started again, answers once and hangs again.
-        {series(STATE, state="running"): "1+0x30 " + "0x3 1 " * 60},
-        {series(STATE, state="running"): "1+0x30 0x3 1+0x200", series(STATE, state="hung"): "0+0x30 1x3 0+0x200"},
-        {**HOST, "state": "running"},
+        {series(STATE, state="hung"): "0+0x30 " + "1x2 0 " * 60, series(STATE, state="starting"): "0+0x30 " + "0x2 1 " * 60},
+        {
+            series(STATE, state="running"): "1+0x30 0x3 1+0x200", series(STATE, state="hung"): "0+0x30 1x3 0+0x200",
+            series(STATE, node="n2", state="running"): steady(0), series(STATE, node="n2", state="no_library"): steady(1),
+            series(STATE, node="n2", state="stuck"): steady(0),
+        },
+        HOST,
         "a/n1: NVIDIA's driver leaves questions unanswered most of the time. Drain the host, save its kernel log, then reboot.",
     ),
     Row(
         "HwsondeGpuXidUnheard",
-        {series(SOURCE, source="nvml"): steady(0), series(SOURCE, source="kmsg"): turned(1, 0)},
-        {series(SOURCE, source="nvml"): steady(0), series(SOURCE, source="kmsg"): steady(1)},
+        {series("hwsonde_gpu_devices"): steady(8), series(SOURCE, source="kmsg"): "1+0x30 stale"},
+        {
+            series("hwsonde_gpu_devices"): steady(8), series("hwsonde_gpu_devices", node="n2"): steady(0),
+            series(SOURCE, source="nvml"): steady(0), series(SOURCE, source="kmsg"): steady(1),
+        },
         HOST,
         "a/n1: errors of the GPUs (XID) are heard from no source. Let the exporter read the kernel's log.",
     ),
