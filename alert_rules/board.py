@@ -36,7 +36,7 @@ def _processors_and_heat(timing: Timing, writer: Writer) -> list[Rule]:
         writer.alert(
             "HwsondeThermalAlarm",
             WARNING,
-            "hwsonde_thermal_sensor_alarm == 1\nor\nhwsonde_thermal_sensor_celsius >= hwsonde_thermal_sensor_critical_celsius\n"
+            "hwsonde_thermal_sensor_alarm == 1\nor\nhwsonde_thermal_sensor_celsius >= (hwsonde_thermal_sensor_critical_celsius > 0)\n"
             "or\nhwsonde_thermal_fan_alarm == 1\n",
             words(
                 "thermal",

@@ -276,7 +276,7 @@ def _hosts(timing: Timing) -> Iterator[_Other]:
         "HwsondeThermalAlarm",
         timing.state,
         "sensor {{ $labels.sensor }} of {{ $labels.chip }} is beyond its limit. Check fans, inlet temperature and dust.",
-        "node_hwmon_temp_alarm == 1\nor\nnode_hwmon_temp_celsius >= node_hwmon_temp_crit_celsius\nor\nnode_hwmon_fan_alarm == 1\n",
+        "node_hwmon_temp_alarm == 1\nor\nnode_hwmon_temp_celsius >= (node_hwmon_temp_crit_celsius > 0)\nor\nnode_hwmon_fan_alarm == 1\n",
     )
     yield _Other(
         "HwsondeClockUnsynchronized",

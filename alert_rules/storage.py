@@ -124,7 +124,7 @@ def _disks(timing: Timing, writer: Writer) -> list[Rule]:
             "HwsondeStorageNvmeHot",
             WARNING,
             f'{name}_critical_warning{{condition="temperature"}} == 1\nor\n'
-            f"sum without (level) (increase({name}_thermal_throttled_seconds_total[1h])) > 60\n",
+            f"sum without (level) (increase({name}_thermal_throttled_seconds_total[1h])) > 90\n",
             words(
                 "storage",
                 f"NVMe drive {_DEVICE} is too hot and slows itself down. Check fans, inlet temperature and its heat sink.",

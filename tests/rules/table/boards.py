@@ -30,7 +30,11 @@ ROWS = (
     Row(
         "HwsondeThermalAlarm",
         {series(CELSIUS, **SENSOR): turned(60, 101), series(CRITICAL, **SENSOR): steady(100)},
-        {series(CELSIUS, **SENSOR): steady(99), series(CRITICAL, **SENSOR): steady(100)},
+        {
+            series(CELSIUS, **SENSOR): steady(99), series(CRITICAL, **SENSOR): steady(100),
+            # A sensor that has no limit says 0.
+            series(CELSIUS, chip="acpitz"): steady(40), series(CRITICAL, chip="acpitz"): steady(0),
+        },
         {**HOST, **SENSOR},
         "a/n1: sensor Package id 0 of coretemp.0 is beyond its limit. Check fans, inlet temperature and dust.",
         also=(

@@ -92,7 +92,7 @@ ROWS = (
     Row(
         "HwsondeStorageNvmeHot",
         {series(THROTTLED, device="nvme1", level="warning"): grown(6)},
-        {series(THROTTLED, device="nvme1", level="warning"): jumped(30)},
+        {series(THROTTLED, device="nvme1", level="warning"): jumped(60)},
         {**HOST, "device": "nvme1"},
         "a/n1: NVMe drive nvme1 is too hot and slows itself down. Check fans, inlet temperature and its heat sink.",
         also=({series(WARNING, device="nvme1", condition="temperature"): turned(0, 1)},),
