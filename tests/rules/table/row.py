@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from alert_rules.writing import Links, Rule
@@ -71,9 +71,8 @@ class Row:
         """Names of the series of one of the cases."""
         return {name.split("{", maxsplit=1)[0] for name in of}
 
-    def firing_test(self, rule: Rule, links: Links) -> dict[str, Any]:
-        """Promtool's test that it fires, once, and says what it should."""
-        test = _test(f"{self.name} fires", self.fires)
+    def words(self, rule: Rule, links: Links) -> dict[str, Any]:
+        """What promtool is to find of its page: that it fires, once, and says what it should."""
         own = rule["annotations"]
         ours = rule["labels"]
         assert isinstance(own, dict)
@@ -90,8 +89,7 @@ class Row:
                 "runbook_url": f"{links.runbooks}/{self.name}.md",
             },
         }
-        expected = [{"eval_time": f"{self.look}s", "alertname": self.name, "exp_alerts": [alert]}]
-        return {**test, "alert_rule_test": expected}
+        return {"eval_time": f"{self.look}s", "alertname": self.name, "exp_alerts": [alert]}
 
     def expectations(self, firing: int, cluster: str) -> list[dict[str, Any]]:
         """What promtool is to find in that cluster: the alert fires, or never did; for a test that holds many rows."""
@@ -101,6 +99,15 @@ class Row:
         return [
             {"expr": f"count({counted}) or vector(0)", "eval_time": f"{self.look}s", "exp_samples": samples},
         ]
+
+    def in_cluster(self, cluster: str) -> Row:
+        """The same in another cluster."""
+        labels = {**self.labels, "cluster": cluster} if "cluster" in self.labels else self.labels
+        fires = {name.replace('cluster="a"', f'cluster="{cluster}"'): values for name, values in self.fires.items()}
+        summary = (
+            self.summary.replace("a/", f"{cluster}/", 1) if self.summary and "cluster" in self.labels else self.summary
+        )
+        return replace(self, fires=fires, labels=labels, summary=summary)
 
     def without_cluster(self) -> Row:
         """The same where no target has the label ``cluster``."""
@@ -124,6 +131,6 @@ def moved(of: Mapping[str, str], cluster: str) -> dict[str, str]:
     return {place(name): values for name, values in of.items()}
 
 
-def _test(name: str, of: Mapping[str, str]) -> dict[str, Any]:
-    inputs = [{"series": one, "values": values} for one, values in of.items()]
-    return {"name": name, "interval": f"{STEP}s", "input_series": inputs}
+def inputs(of: Mapping[str, str]) -> list[dict[str, str]]:
+    """Give the series as promtool reads them."""
+    return [{"series": name, "values": values} for name, values in of.items()]
