@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from alert_rules.timing import Timing
 from alert_rules.wording import HOST, query
+from alert_rules.writing import CRITICAL, PAIR, WARNING, Rule, Writer
 
-if TYPE_CHECKING:
-    from alert_rules.rules import Rule, Writer
-
-CRITICAL, WARNING = "critical", "warning"
 RECORDED = "entity_kind:hwsonde_data_fault_score:max"
-_PAIR = "job, instance, replica, pod"
 
 
 def _parts(state: str) -> str:
     """Give the pipeline that asks how many parts of the class in ``$class`` are in a state."""
-    parts = f'max without ({_PAIR}) (hwsonde_data_fault_parts{{cluster=%q,node=%q,class=%q,state="{state}"}})'
+    parts = f'max without ({PAIR}) (hwsonde_data_fault_parts{{cluster=%q,node=%q,class=%q,state="{state}"}})'
     return query(parts, "$labels.cluster $labels.node $class")
 
 
@@ -26,7 +20,7 @@ def _oldest(text: str, otherwise: str) -> str:
 
     In the text ``.`` is its age, ``$class`` and ``$device`` say which it is.
     """
-    age = f"topk(1, max without ({_PAIR}) (hwsonde_data_fault_age_seconds{{cluster=%q,node=%q,kind=%q}}))"
+    age = f"topk(1, max without ({PAIR}) (hwsonde_data_fault_age_seconds{{cluster=%q,node=%q,kind=%q}}))"
     found = query(age, "$labels.cluster $labels.node $labels.kind")
     named = '{{ $class := . | label "class" }}{{ $device := . | label "device" }}'
     return f"{{{{ range {found} }}}}{named}{text}{{{{ else }}}}{otherwise}{{{{ end }}}}"
@@ -79,7 +73,7 @@ def recording_rule(timing: Timing) -> Rule:
     """What the detectors of a pair say of the data of hosts, as one answer."""
     score = "hwsonde_data_fault_score"
     fresh = f"{score} and time() - timestamp({score}) <= {timing.fresh}"
-    return {"record": RECORDED, "expr": f"max without ({_PAIR}) ({fresh})"}
+    return {"record": RECORDED, "expr": f"max without ({PAIR}) ({fresh})"}
 
 
 def data_alerts(timing: Timing, writer: Writer) -> list[Rule]:

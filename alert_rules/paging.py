@@ -2,139 +2,115 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
+from alert_rules.receivers import PagerDuty, Receivers, receiver
 from alert_rules.timing import Timing, duration
+from alert_rules.upkeep import WATCHDOG
+from alert_rules.writing import CRITICAL, WARNING
 
-# PagerDuty refuses an event without a source, and an alert may have no host: a cluster without a detector, a job without targets.
-_HOST = (
-    "{{ if or .CommonLabels.node .CommonLabels.instance }}{{ with .CommonLabels.cluster }}{{ . }}/{{ end }}"
-    '{{ or .CommonLabels.node .CommonLabels.instance }}{{ else }}{{ or .CommonLabels.cluster "several hosts" }}{{ end }}'
-)
+SHOWN, PAGES, TICKETS, ALIVE = "shown-only", "pages", "tickets", "watchdog"
+HOST, CLUSTER, GPU = ["cluster", "node"], ["cluster"], ["cluster", "node", "gpu"]
 
-# PagerDuty refuses an event without a summary and the page is lost. Alerts of one group whose summaries differ have no common
-# one, and rules of others may have none at all; both must still page.
-_SUMMARY = (
-    "{{ if .CommonAnnotations.summary }}{{ .CommonAnnotations.summary }}"
-    f'{{{{ else }}}}{{{{ or .CommonLabels.alertname "Alert" }}}} on {_HOST}'
-    "{{ range .Alerts.Firing }}{{ with .Annotations.summary }} | {{ . }}{{ end }}{{ end }}{{ end }}"
-)
+# One cause that many hosts show at a time is one page: a detector that stalls, a switch, a file server.
+SHARED = "HwsondeDetector.*|HwsondeNetworkRdmaDown|HwsondeNetworkPfcStorm|HwsondeStorageStuck"
 
-
-@dataclass(frozen=True, slots=True)
-class PagerDuty:
-    """Where pages go.
-
-    Attributes
-    ----------
-    url
-        Address of the Events API v2.
-    routing_key_file
-        File with the integration's key, read by Alertmanager for every page; the key itself is in no configuration.
-    """
-
-    url: str = "https://events.pagerduty.com/v2/enqueue"
-    routing_key_file: str = "/etc/hwsonde/pagerduty.key"
-
-    def __post_init__(self) -> None:
-        address = urlsplit(self.url)
-        if address.scheme not in {"http", "https"} or not address.netloc:
-            raise ValueError(f"PagerDuty's address {self.url!r}: give an http or https address")
-        if not self.routing_key_file:
-            raise ValueError("the routing key's file: give a path")
-
-
-def _each(annotation: str) -> str:
-    """Give an annotation of every firing alert, one a line; the lines of a resolve are empty."""
-    return f"{{{{ range $i, $a := .Alerts.Firing }}}}{{{{ if $i }}}}\n{{{{ end }}}}{{{{ $a.Annotations.{annotation} }}}}{{{{ end }}}}"
-
-
-def _web_address(annotation: str) -> str:
-    """Give an annotation's address if it is one for a browser; Alertmanager leaves out a link whose address is empty."""
-    return f'{{{{ if match "^https?://" .CommonAnnotations.{annotation} }}}}{{{{ .CommonAnnotations.{annotation} }}}}{{{{ end }}}}'
-
-
-def _receiver() -> dict[str, Any]:
-    return {
-        "send_resolved": True,
-        "description": _SUMMARY,
-        "severity": '{{ or .CommonLabels.severity "critical" }}',
-        "client": "hwsonde",
-        "source": _HOST,
-        "client_url": "{{ or .CommonAnnotations.dashboard_url .ExternalURL }}",
-        "class": "{{ .CommonLabels.alertname }}",
-        "component": "{{ .CommonLabels.subsystem }}",
-        "group": _HOST,
-        "details": {
-            "host": _HOST,
-            "subsystem": _each("subsystem"),
-            "score": _each("score"),
-            "top_channels": _each("top_channels"),
-            "description": _each("description"),
-            "runbook": "{{ .CommonAnnotations.runbook_url }}",
-            "page": "{{ .CommonAnnotations.dashboard_url }}",
-        },
-        "links": [
-            {"href": _web_address("dashboard_url"), "text": "The host on the detector's page"},
-            {"href": _web_address("runbook_url"), "text": "Runbook"},
-        ],
-    }
+# Cause, symptoms, and the labels that must be the same on both.
+CAUSES: tuple[tuple[str, str, list[str]], ...] = (
+    (
+        'alertname="HwsondeExporterDown"',
+        'alertname=~"HwsondeHostAnomaly|HwsondeHostUnscored|HwsondeExporter(CollectorFailing|Incomplete)|HwsondeData.*"',
+        HOST,
+    ),
+    (
+        'alertname="HwsondeDetectorDown"',
+        'alertname=~"HwsondeDetector(Stalled|ReadErrors|Lagging|Overloaded)|HwsondeHostUnscored"',
+        CLUSTER,
+    ),
+    # What is wrong with the whole host shows on its devices as well.
+    ('alertname="HwsondeHostAnomaly",scope="host"', 'alertname="HwsondeHostAnomaly",scope="device"', HOST),
+    # The error that a GPU died of says more than its silence, as long as it is shown.
+    ('alertname="HwsondeGpuXid"', 'alertname=~"HwsondeGpu(Lost|MemoryFailed|EccUncorrected)"', GPU),
+    # A GPU that is known to be lost sends nothing: one page is enough.
+    ('alertname=~"HwsondeGpu(Lost|Xid|DriverHung)"', 'alertname="HwsondeDataFault"', HOST),
+    ('alertname="HwsondeGpuDriverHung"', 'alertname=~"HwsondeGpu(Lost|Missing|XidUnheard|FabricNotReady)"', HOST),
+    ('alertname="HwsondeGpuSwitchFault"', 'alertname=~"HwsondeGpu(Nvlink|Fabric).*"', HOST),
+    # A part that is known to be broken explains why its host deviates there.
+    (
+        'alertname=~"HwsondeGpu(Xid|Lost|DriverHung|SwitchFault)"',
+        'alertname="HwsondeHostAnomaly",subsystem="gpu"',
+        HOST,
+    ),
+    (
+        'alertname=~"HwsondeNetwork(RdmaDown|RdmaStuck)"',
+        'alertname="HwsondeHostAnomaly",subsystem="network"',
+        HOST,
+    ),
+    (
+        'alertname=~"HwsondeStorage(Stuck|NvmeLost|ReadOnly)"',
+        'alertname="HwsondeHostAnomaly",subsystem="storage"',
+        HOST,
+    ),
+    ('alertname="HwsondeNetworkRdmaDown"', 'alertname=~"HwsondeNetwork(Down|LinkFlapping|RdmaTimeouts)"', HOST),
+    ('alertname="HwsondeNetworkPfcStorm"', 'alertname=~"HwsondeNetwork(PfcPaused|Congested)"', CLUSTER),
+    (
+        'alertname="HwsondeStorageNvmeLost"',
+        'alertname=~"HwsondeStorage(ReadOnly|MediaErrors|ArrayDegraded|FilesystemErrors)"',
+        HOST,
+    ),
+    ('alertname="HwsondeMemoryEccUncorrected"', 'alertname=~"HwsondeCpuMachineCheck|HwsondeMemory(EccCorrected|PagesOffline)"', HOST),
+)  # fmt: skip
 
 
 def _inhibition(cause: str, symptoms: str, equal: list[str]) -> dict[str, Any]:
-    return {
-        "source_matchers": [f'alertname="{cause}"'],
-        "target_matchers": [f'alertname=~"{symptoms}"'],
-        "equal": equal,
-    }
+    # No value of ours has a comma in it.
+    return {"source_matchers": cause.split(","), "target_matchers": symptoms.split(","), "equal": equal}
 
 
-def configuration(timing: Timing, target: PagerDuty) -> dict[str, Any]:
-    """Give the whole configuration: critical alerts of the team page, everything else only shows in Alertmanager and on our page."""
+def _routes(timing: Timing, who: Receivers) -> list[dict[str, Any]]:
+    warned = TICKETS if who.tickets else SHOWN
+    return [
+        {
+            "matchers": [f'alertname="{WATCHDOG}"'],
+            "receiver": ALIVE if who.watchdog else SHOWN,
+            # Told anew every minute, on which its receiver counts; a repeat of a full minute would miss every other turn by a hair.
+            "group_wait": "0s",
+            "group_interval": "1m",
+            "repeat_interval": "50s",
+        },
+        {
+            "matchers": ['team="hardware"', f'severity="{CRITICAL}"'],
+            "receiver": PAGES,
+            "routes": [{"matchers": [f'alertname=~"{SHARED}"'], "group_by": ["alertname", "cluster"]}],
+        },
+        {
+            "matchers": ['team="hardware"', f'severity="{WARNING}"'],
+            "receiver": warned,
+            "group_by": ["alertname", "cluster"],
+            "group_interval": duration(max(300, timing.group_interval)),
+            "repeat_interval": "24h",
+        },
+    ]
+
+
+def configuration(timing: Timing, who: Receivers) -> dict[str, Any]:
+    """Give the whole configuration: critical alerts of the team page, warnings are tickets, the rest is only shown."""
     times = {
         "group_wait": duration(timing.group_wait),
         "group_interval": duration(timing.group_interval),
         "repeat_interval": duration(timing.repeat),
     }
+    named = ((SHOWN, ()), (PAGES, who.pages), (TICKETS, who.tickets), (ALIVE, who.watchdog))
+    pagerduty = [member.url for member in who.pages if isinstance(member, PagerDuty)]
     return {
-        "global": {"pagerduty_url": target.url},
+        **({"global": {"pagerduty_url": pagerduty[0]}} if pagerduty else {}),
         "route": {
-            "receiver": "shown-only",
-            "group_by": ["alertname", "cluster", "node"],
+            "receiver": SHOWN,
+            "group_by": ["alertname", *HOST],
             **times,
-            "routes": [
-                {
-                    "matchers": ['team="hardware"', 'severity="critical"'],
-                    "receiver": "pagerduty",
-                    "routes": [
-                        # One detector that stalls is one incident, however many hosts it judges.
-                        {"matchers": ['alertname=~"HwsondeDetector.*"'], "group_by": ["alertname", "cluster"]},
-                    ],
-                },
-            ],
+            "routes": _routes(timing, who),
         },
         # Cause over symptom.
-        "inhibit_rules": [
-            _inhibition(
-                "HwsondeExporterDown",
-                "HwsondeHostAnomaly|HwsondeExporterCollectorFailing|HwsondeDataFault|HwsondeDataFaultWarning",
-                ["cluster", "node"],
-            ),
-            _inhibition(
-                "HwsondeDetectorDown",
-                "HwsondeDetectorStalled|HwsondeDetectorReadErrors|HwsondeHostUnscored",
-                ["cluster"],
-            ),
-            # The error that a GPU died of says more than its silence, as long as it is shown.
-            _inhibition("HwsondeGpuXid", "HwsondeGpuLost|HwsondeGpuMemoryFailed", ["cluster", "node", "gpu"]),
-            # A GPU that is known to be lost sends nothing: one page is enough.
-            _inhibition("HwsondeGpuLost", "HwsondeDataFault", ["cluster", "node"]),
-            _inhibition("HwsondeGpuXid", "HwsondeDataFault", ["cluster", "node"]),
-        ],
-        "receivers": [
-            {"name": "shown-only"},
-            {"name": "pagerduty", "pagerduty_configs": [{"routing_key_file": target.routing_key_file, **_receiver()}]},
-        ],
+        "inhibit_rules": [_inhibition(*one) for one in CAUSES],
+        "receivers": [receiver(name, members) for name, members in named if members or name == SHOWN],
     }

@@ -2,100 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias, TypedDict
-from urllib.parse import urlsplit
-
-from alert_rules import data, gpu, wording
+from alert_rules import board, data, gpu, memory, network, settings, storage, upkeep, wording
 from alert_rules.timing import Timing, duration
+from alert_rules.writing import CRITICAL, WARNING, Group, Links, Rule, Writer, largest
 
 EXPORTER = 'job="hwsonde-exporter"'
 DETECTOR = 'job="hwsonde-detector"'
-CRITICAL, WARNING = "critical", "warning"
-
-# What tells the two detectors of a high-availability pair apart; their answers to one question are one answer.
-_PAIR = "job, instance, replica, pod"
-
 # What is published of the channels of an open episode.
 OF_CHANNELS = ("channel_share", "channel_value", "channel_info", "expected_lower", "expected_upper")
-
-Rule: TypeAlias = dict[str, str | dict[str, str]]
-
-
-class Group(TypedDict):
-    """One group of rules, evaluated in order, so that alerts see what was recorded in the same round."""
-
-    name: str
-    interval: str
-    rules: list[Rule]
-
-
-@dataclass(frozen=True, slots=True)
-class Links:
-    """Where a page's links lead.
-
-    Attributes
-    ----------
-    detector
-        The detector's own page, as operators reach it.
-    runbooks
-        Folder or address of the runbook pages, one ``<AlertName>.md`` each.
-    """
-
-    detector: str = "http://localhost:9881"
-    runbooks: str = "docs/runbooks"
-
-    def __post_init__(self) -> None:
-        url = urlsplit(self.detector)
-        if url.scheme not in {"http", "https"} or not url.netloc:
-            raise ValueError(
-                f"detector's page {self.detector!r}: give an http or https address, such as http://host:9881"
-            )
-        for address in (self.detector, self.runbooks):
-            if not address.strip() or "{{" in address or not address.isprintable():
-                raise ValueError(f"link {address!r}: give a plain address, in one line and without template marks")
-
-
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """Makes alert rules with the labels and links that every one of them has."""
-
-    links: Links
-
-    def alert(self, name: str, severity: str, expr: str, annotations: dict[str, str], **timing: int) -> Rule:
-        """Give an alert rule; ``timing`` is ``wait`` (Prometheus's ``for``) and ``keep_firing``, both in seconds."""
-        rule: Rule = {"alert": name, "expr": expr}
-        if "wait" in timing:
-            rule["for"] = duration(timing["wait"])
-        if "keep_firing" in timing:
-            rule["keep_firing_for"] = duration(timing["keep_firing"])
-        rule["labels"] = {"severity": severity, "team": "hardware"}
-        runbook = f"{self.links.runbooks.rstrip('/')}/{name}.md"
-        rule["annotations"] = {**annotations, "dashboard_url": self.page(), "runbook_url": runbook}
-        return rule
-
-    def page(self) -> str:
-        """Template of the address of the detector's page, opened at the host of the alert where it has one."""
-        return f"{self.links.detector.rstrip('/')}/{wording.HOST_QUERY}"
 
 
 def recording_rules(timing: Timing) -> list[Rule]:
     """What the detectors of a pair say, as one answer a host."""
     fresh = f"hwsonde_incident_active and time() - timestamp(hwsonde_incident_active) <= {timing.fresh}"
     return [
-        _largest("entity:hwsonde_anomaly_score:max", "hwsonde_anomaly_score"),
-        _largest("entity_subsystem:hwsonde_anomaly_subsystem_score:max", "hwsonde_anomaly_subsystem_score"),
-        *(_largest(f"entity_channel:hwsonde_anomaly_{name}:max", f"hwsonde_anomaly_{name}") for name in OF_CHANNELS),
-        _largest(
+        largest("entity:hwsonde_anomaly_score:max", "hwsonde_anomaly_score"),
+        largest("entity_subsystem:hwsonde_anomaly_subsystem_score:max", "hwsonde_anomaly_subsystem_score"),
+        *(largest(f"entity_channel:hwsonde_anomaly_{name}:max", f"hwsonde_anomaly_{name}") for name in OF_CHANNELS),
+        largest(
             "entity:hwsonde_anomaly_window_end_timestamp_seconds:max", "hwsonde_anomaly_window_end_timestamp_seconds"
         ),
-        _largest("entity_subsystem:hwsonde_incident_active:max", fresh),
+        largest("entity_subsystem:hwsonde_incident_active:max", fresh),
         data.recording_rule(timing),
     ]
-
-
-def _largest(name: str, expr: str) -> Rule:
-    return {"record": name, "expr": f"max without ({_PAIR}) ({expr})"}
 
 
 def _down(job: str, vanished: str, told_by: str, gathered: str = "{}") -> str:
@@ -188,18 +117,25 @@ def detector_alerts(timing: Timing, writer: Writer) -> list[Rule]:
 
 def groups(timing: Timing, links: Links) -> list[Group]:
     """Every group of rules of a profile."""
-    writer, interval = Writer(links), duration(timing.evaluation)
-    return [
-        # One group: an alert must see what was recorded in the same round, or a page comes a round later.
-        {
-            "name": "hwsonde",
-            "interval": interval,
-            "rules": [
-                *recording_rules(timing),
-                *host_alerts(timing, writer),
-                *gpu.gpu_alerts(timing, writer),
-                *data.data_alerts(timing, writer),
-                *detector_alerts(timing, writer),
-            ],
-        }
+    writer = Writer(links)
+    pace, calm = duration(timing.evaluation), duration(timing.hardware)
+    # What reads recorded series is in one group with them: it must see those of the same round, or a page comes a round later.
+    core = [
+        *recording_rules(timing),
+        *host_alerts(timing, writer),
+        *data.data_alerts(timing, writer),
+        *detector_alerts(timing, writer),
     ]
+    made: list[tuple[str, str, list[Rule]]] = [
+        ("hwsonde", pace, core),
+        ("hwsonde_gpu_events", pace, gpu.fast_rules(timing, writer)),
+        ("hwsonde_gpu", calm, gpu.rules(timing, writer)),
+        ("hwsonde_network", calm, network.rules(timing, writer)),
+        ("hwsonde_storage", calm, storage.rules(timing, writer)),
+        ("hwsonde_memory", calm, memory.rules(timing, writer)),
+        ("hwsonde_board", calm, board.rules(timing, writer)),
+        ("hwsonde_settings", calm, settings.rules(timing, writer)),
+        ("hwsonde_exporter", calm, upkeep.exporter_rules(timing, writer)),
+        ("hwsonde_detector", calm, upkeep.detector_rules(timing, writer)),
+    ]
+    return [{"name": name, "interval": interval, "rules": rules} for name, interval, rules in made]

@@ -15,6 +15,14 @@ class Timing:
         Also the name of the files that are made from it.
     evaluation
         Interval of evaluation; that of scraping is the same.
+    hardware
+        Interval at which states and counters of hardware are looked at: nothing there is worth asking every second.
+    state
+        How long a bad state or rate of hardware must last. What a person does by hand (a cable, a remount) is over by then.
+    lasting
+        How long something that a busy host also does now and then (congestion, pressure) must last.
+    lag
+        A detector whose newest sample is older than this is late.
     fresh
         An incident's sample older than this says nothing any more. After a restart, Prometheus repeats the last sample for five minutes.
     keep_firing
@@ -43,6 +51,10 @@ class Timing:
 
     name: str
     evaluation: int
+    hardware: int
+    state: int
+    lasting: int
+    lag: int
     fresh: int
     keep_firing: int
     down: int
@@ -62,6 +74,10 @@ class Timing:
 FAST = Timing(
     name="fast",
     evaluation=1,
+    hardware=15,
+    state=60,
+    lasting=300,
+    lag=10,
     fresh=10,
     keep_firing=30,
     down=45,
@@ -81,6 +97,10 @@ FAST = Timing(
 FLEET = Timing(
     name="fleet",
     evaluation=15,
+    hardware=30,
+    state=300,
+    lasting=900,
+    lag=90,
     fresh=60,
     keep_firing=180,
     down=180,

@@ -8,6 +8,12 @@ from __future__ import annotations
 # The host as people name it, and as the detector's page does: the entity labels that are not empty, joined.
 HOST = "{{ with $labels.cluster }}{{ . }}/{{ end }}{{ or $labels.node $labels.instance }}"
 
+
+def words(subsystem: str, summary: str, description: str) -> dict[str, str]:
+    """Give the annotations of an alert about a part of a host; the summary begins with the host's name."""
+    return {"summary": f"{HOST}: {summary}", "description": description, "subsystem": subsystem}
+
+
 # The same as a part of an address: the detector's page opens at this host.
 HOST_QUERY = "{{ if $labels.node }}#host={{ with $labels.cluster }}{{ . | urlquery }}%2F{{ end }}{{ $labels.node | urlquery }}{{ end }}"
 

@@ -21,6 +21,7 @@ from typing import Any
 
 BOARD = Path(__file__).resolve().parent / "dashboards" / "host.json"
 _BUILT_IN = {"__rate_interval": "{interval}", "__interval": "{interval}", "__range": "15m"}
+_LABEL_VALUES = re.compile(r"label_values\((.*), (\w+)\)")
 _VARIABLE = re.compile(r"\$(?:\{(\w+)(?::\w+)?\}|(\w+))")
 
 Ask = Callable[[str], list[Any]]
@@ -112,6 +113,21 @@ def _reason(error: urllib.error.HTTPError) -> str:
         return f"status {error.code}"
 
 
+def chosen(board: Mapping[str, Any], values: Mapping[str, str], ask: Ask) -> dict[str, str]:
+    """Give ``values`` and one of every further variable of the board: all, where it may be all, else the first that there is, else nothing."""
+    found = dict(values)
+    for variable in board["templating"]["list"] if "templating" in board else []:
+        query = _LABEL_VALUES.fullmatch(str(variable.get("query", "")))
+        if variable["type"] != "query" or query is None or variable["name"] in found:
+            continue
+        if variable.get("includeAll"):
+            found[variable["name"]] = variable.get("allValue") or ".*"
+        else:
+            metrics = [series["metric"] for series in ask(substitute(query[1], found))]
+            found[variable["name"]] = min((metric.get(query[2], "") for metric in metrics), default="")
+    return found
+
+
 def host_values(ask: Ask, cluster: str | None, node: str | None) -> dict[str, str]:
     """Values of the variables: those given, or those of the first host that Prometheus knows.
 
@@ -155,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ask = asker(given.prometheus)
     try:
         board = json.loads(given.board.read_text(encoding="utf-8"))
-        values = host_values(ask, given.cluster, given.node)
+        values = chosen(board, host_values(ask, given.cluster, given.node), ask)
         results = check(board, values, ask, given.interval)
     except (OSError, ValueError, KeyError, TypeError, CheckError) as error:
         print(f"check_panels: {error}", file=sys.stderr)

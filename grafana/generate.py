@@ -14,15 +14,21 @@ from typing import Any
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-from grafana.boards import host
+from grafana.boards import detector, explorer, fleet, gpu, host, network, settings
+from grafana.boards.frame import Board, build
 
 FOLDER = Path(__file__).resolve().parent / "dashboards"
 DETECTOR_URL = "http://localhost:9881"
 
 
-def document(detector_url: str) -> dict[str, Any]:
-    """The host board as plain values: what the SDK makes, with numbered panels and with texts for the annotations."""
-    made: dict[str, Any] = json.loads(JSONEncoder(sort_keys=True).encode(host.board(detector_url).build()))
+BOARDS: tuple[Board, ...] = (
+    fleet.BOARD, host.BOARD, gpu.BOARD, network.BOARD, settings.BOARD, explorer.BOARD, detector.BOARD,
+)  # fmt: skip
+
+
+def document(board: Board, detector_url: str) -> dict[str, Any]:
+    """A board as plain values: what the SDK makes, with numbered panels and with texts for the annotations."""
+    made: dict[str, Any] = json.loads(JSONEncoder(sort_keys=True).encode(build(board, detector_url).build()))
     for number, panel in enumerate(made["panels"], start=1):
         panel["id"] = number
     for variable in made["templating"]["list"]:
@@ -32,17 +38,17 @@ def document(detector_url: str) -> dict[str, Any]:
     for annotation in made["annotations"]["list"]:
         # The SDK's model has no room for these, which Grafana's Prometheus source reads.
         annotation |= {
-            "titleFormat": "{{subsystem}} deviates",
+            "titleFormat": "{{subsystem}} deviates" if board.of_host else "{{node}}: {{subsystem}} deviates",
             "textFormat": "open episode",
-            "tagKeys": "subsystem",
+            "tagKeys": "subsystem" if board.of_host else "node,subsystem",
             "step": "5s",
         }
     return made
 
 
-def text(detector_url: str) -> str:
-    """The host board's file."""
-    return json.dumps(document(detector_url), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+def text(board: Board, detector_url: str) -> str:
+    """A board's file."""
+    return json.dumps(document(board, detector_url), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,7 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         given.output.mkdir(parents=True, exist_ok=True)
-        (given.output / "host.json").write_text(text(given.detector_url), encoding="utf-8")
+        for board in BOARDS:
+            path = given.output / f"{board.name}.json"
+            path.write_text(text(board, given.detector_url), encoding="utf-8")
     except OSError as error:
         print(f"generate: {error}", file=sys.stderr)
         return 2

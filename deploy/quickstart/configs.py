@@ -9,9 +9,9 @@ from typing import Any
 import yaml
 
 from alert_rules.generate import alertmanager_file, rule_file
-from alert_rules.paging import PagerDuty
-from alert_rules.rules import Links
+from alert_rules.receivers import PagerDuty, Receivers
 from alert_rules.timing import FAST
+from alert_rules.writing import Links
 from quickstart.layout import LOOPBACK, ROOT, Options, url
 
 EXPORTER_JOB = "hwsonde-exporter"
@@ -88,7 +88,7 @@ def files(options: Options) -> dict[str, str]:
         "prometheus.yml": HEADER + yaml.safe_dump(prometheus(options), sort_keys=False),
         "detector.yml": HEADER + yaml.safe_dump(detector(options), sort_keys=False),
         "rules.yml": rules,
-        "alertmanager.yml": alertmanager_file(FAST, target),
+        "alertmanager.yml": alertmanager_file(FAST, Receivers((target,))),
     }
     if options.key_file is None:
         made["stand-in.key"] = STAND_IN_KEY

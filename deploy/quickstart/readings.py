@@ -42,6 +42,10 @@ NAMES = (
 )
 
 
+# Alerts of these severities page nobody; one of them fires always, to show that alerts arrive.
+SHOWN_ONLY = frozenset({"warning", "info"})
+
+
 class Series(NamedTuple):
     """Samples of one series: ``times`` in seconds since the epoch, ascending."""
 
@@ -130,7 +134,7 @@ class Monitor:
             calibrated=bool(calibrated) and min(calibrated) == 1,
             learning_rows=_whole(newest, "hwsonde_anomaly_learning_rows"),
             learning_needed=_whole(newest, "hwsonde_anomaly_learning_rows_needed"),
-            alerts_firing=sum(one.name == "ALERTS" and one.labels.get("alertstate") == "firing" for one in current),
+            alerts_firing=sum(_pages(one) for one in current),
             incidents=tuple(sorted(_last(current, "hwsonde_incident_active", "subsystem"))),
             errors=self._errors,
             late=self._late,
@@ -183,6 +187,12 @@ class Monitor:
             steps.append((time, value - before if value >= before else value))
             self._last[key] = value
         return steps
+
+
+def _pages(one: Series) -> bool:
+    """Whether it is an alert that fires and that somebody is called for."""
+    severity, state = one.labels.get("severity"), one.labels.get("alertstate")
+    return one.name == "ALERTS" and state == "firing" and severity not in SHOWN_ONLY
 
 
 def _words(one: Series) -> str:

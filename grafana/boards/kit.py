@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from grafana_foundation_sdk.builders import common as common_builders
@@ -16,6 +16,9 @@ SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
 THRESHOLD_COLOUR = "#d55e00"
 GOOD_COLOUR = "#009e73"
 BAND_COLOUR = "#56b4e9"
+
+# What a table's cell leads to: the board of the row's host, at the time that is shown here.
+TO_HOST = '/d/hwsonde-host?var-cluster=$cluster&var-node=${__data.fields["Host"]}&${__url_time_range}'
 
 Panel: TypeAlias = timeseries.Panel | stat.Panel | table.Panel
 
@@ -177,15 +180,32 @@ def tile(
     return panel.no_value(about.quiet) if about.quiet is not None else panel
 
 
-def listing(about: About, query: Query, columns: dict[str, str]) -> table.Panel:
-    """A table of what is true now; ``columns`` gives the labels (and ``Value``) to show, in order, with their headings."""
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What a table shows.
+
+    Attributes
+    ----------
+    titles
+        The labels (and ``Value``) to show, in order, with their headings.
+    links
+        Addresses that the cells of a heading lead to.
+    """
+
+    titles: dict[str, str]
+    links: dict[str, str] = field(default_factory=dict)
+
+
+def listing(about: About, query: Query, columns: dict[str, str] | Columns) -> table.Panel:
+    """A table of what is true now."""
+    shown = columns if isinstance(columns, Columns) else Columns(columns)
     options = {
-        "indexByName": {name: index for index, name in enumerate(columns)},
-        "renameByName": columns,
-        "excludeByName": {name: True for name in ("Time", "Value") if name not in columns},
+        "indexByName": {name: index for index, name in enumerate(shown.titles)},
+        "renameByName": shown.titles,
+        "excludeByName": {name: True for name in ("Time", "Value") if name not in shown.titles},
     }
     (target,) = targets([query], instant=True)
-    return (
+    panel = (
         table.Panel()
         .title(about.title)
         .description(about.text)
@@ -197,3 +217,7 @@ def listing(about: About, query: Query, columns: dict[str, str]) -> table.Panel:
         .targets([target.format(PromQueryFormat.TABLE)])
         .with_transformation(dashboard.DataTransformerConfig(id_val="organize", options=options))
     )
+    for heading, url in shown.links.items():
+        link = dashboard.DynamicConfigValue(id_val="links", value=[{"title": "Open", "url": url}])
+        panel = panel.override_by_name(heading, [link])
+    return panel

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from alert_rules.generate import rule_file
-from alert_rules.rules import Links
 from alert_rules.timing import FAST
+from alert_rules.writing import Links
 from hwsonde_exporter.nvml.answer import WorkerState
 from hwsonde_exporter.nvml.check_rules import GPU_RULES
 from hwsonde_exporter.nvml.read_state import EVENT_REASONS

@@ -1,4 +1,4 @@
-"""The host board: current, kept whole by Grafana's own model, complete, and asking only for series that exist."""
+"""The boards: current, kept whole by Grafana's own model, complete, and asking only for series that exist."""
 
 from __future__ import annotations
 
@@ -18,24 +18,52 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from grafana.boards import moments
 from grafana.boards.anomaly import SUBSYSTEMS
+from grafana.boards.frame import Board
 from grafana.check_panels import panels, substitute
-from grafana.generate import DETECTOR_URL, document, main, text
+from grafana.generate import BOARDS, DETECTOR_URL, document, main, text
+from hwsonde_detector.types import Subsystem
 from tests.grafana.known import fast_quantities, series
 
 ROOT = Path(__file__).resolve().parents[2]
-BOARD = json.loads((ROOT / "grafana" / "dashboards" / "host.json").read_text(encoding="utf-8"))
-VALUES = {"cluster": "a", "node": "n1"}
+FOLDER = ROOT / "grafana" / "dashboards"
+NAMES = [board.name for board in BOARDS]
+MADE = {board.name: document(board, DETECTOR_URL) for board in BOARDS}
+VALUES = {"cluster": "a", "node": "n1", "gpu": ".*", "setting": "cpu.governor", "channel": "cpu_busy{mode=user}"}
 UNKNOWN_TO_THE_MODEL = {"titleFormat", "textFormat", "tagKeys", "step"}
+# Series that Prometheus makes, with their labels.
+MADE_BY_PROMETHEUS = {
+    "up": {"job"},
+    "ALERTS": {"alertname", "alertstate", "severity", "subsystem"},
+}
+
+every_board = pytest.mark.parametrize("board", MADE.values(), ids=MADE)
 
 
-def queries() -> list[tuple[str, str]]:
-    return [(panel["title"], target["expr"]) for panel in panels(BOARD) for target in panel["targets"]]
+def queries() -> list[tuple[str, str, str]]:
+    """Board, panel and expression of every query."""
+    return [
+        (name, panel["title"], target["expr"])
+        for name, board in MADE.items()
+        for panel in panels(board)
+        for target in panel["targets"]
+    ]
 
 
-def test_committed_file_is_current() -> None:
-    assert (ROOT / "grafana" / "dashboards" / "host.json").read_text(encoding="utf-8") == text(DETECTOR_URL), (
-        "run: python -m grafana.generate"
-    )
+def named(expr: str) -> dict[str, set[str]]:
+    """The series that an expression asks for, with their labels; those that nobody gives have none."""
+    known = series() | MADE_BY_PROMETHEUS
+    without_values = re.sub(r'"[^"]*"', '""', expr)
+    return {name: known.get(name, set()) for name in re.findall(r"hwsonde_\w+|\bup\b|\bALERTS\b", without_values)}
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=NAMES)
+def test_committed_file_is_current(board: Board) -> None:
+    path = FOLDER / f"{board.name}.json"
+    assert path.read_text(encoding="utf-8") == text(board, DETECTOR_URL), "run: python -m grafana.generate"
+
+
+def test_there_are_no_other_files() -> None:
+    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(NAMES)
 
 
 def losses(ours: Any, theirs: Any, path: str = "$") -> Iterator[str]:
@@ -53,16 +81,18 @@ def losses(ours: Any, theirs: Any, path: str = "$") -> Iterator[str]:
         yield f"{path}: {ours!r} became {theirs!r}"
 
 
-def test_grafanas_model_keeps_all_of_it() -> None:
-    again = json.loads(JSONEncoder().encode(Dashboard.from_json(BOARD)))
-    assert list(losses(BOARD, again)) == []
+@every_board
+def test_grafanas_model_keeps_all_of_it(board: dict[str, Any]) -> None:
+    again = json.loads(JSONEncoder().encode(Dashboard.from_json(board)))
+    assert list(losses(board, again)) == []
 
 
-def test_panels_are_whole_and_lie_on_the_grid() -> None:
+@every_board
+def test_panels_are_whole_and_lie_on_the_grid(board: dict[str, Any]) -> None:
     taken: set[tuple[int, int]] = set()
-    identities = [panel["id"] for panel in BOARD["panels"]]
+    identities = [panel["id"] for panel in board["panels"]]
     assert sorted(set(identities)) == sorted(identities)
-    for panel in BOARD["panels"]:
+    for panel in board["panels"]:
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= 24, panel["title"]
         cells = {
@@ -72,7 +102,7 @@ def test_panels_are_whole_and_lie_on_the_grid() -> None:
         }
         assert not cells & taken, f"{panel['title']} lies on another panel"
         taken |= cells
-    for panel in panels(BOARD):
+    for panel in panels(board):
         assert panel["description"].endswith("."), panel["title"]
         assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
         assert panel["fieldConfig"]["defaults"]["unit"]
@@ -85,9 +115,10 @@ def test_panels_are_whole_and_lie_on_the_grid() -> None:
             assert bool(target.get("instant")) == (panel["type"] != "timeseries")
 
 
-def test_titles_are_told_apart_within_a_row() -> None:
+@every_board
+def test_titles_are_told_apart_within_a_row(board: dict[str, Any]) -> None:
     row: list[str] = []
-    for panel in BOARD["panels"]:
+    for panel in board["panels"]:
         if panel["type"] == "row":
             row = []
             continue
@@ -96,10 +127,9 @@ def test_titles_are_told_apart_within_a_row() -> None:
 
 
 def test_promtool_takes_every_query(tmp_path: Path) -> None:
-    rules = [
-        {"record": f"panel:{number}", "expr": substitute(expr, VALUES)} for number, (_, expr) in enumerate(queries())
-    ]
-    rules.append({"record": "annotation", "expr": substitute(BOARD["annotations"]["list"][0]["expr"], VALUES)})
+    exprs = [expr for _, _, expr in queries()]
+    exprs += [annotation["expr"] for board in MADE.values() for annotation in board["annotations"]["list"]]
+    rules = [{"record": f"panel:{number}", "expr": substitute(expr, VALUES)} for number, expr in enumerate(exprs)]
     (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "board", "rules": rules}]}))
     done = subprocess.run(
         ["promtool", "check", "rules", str(tmp_path / "rules.yml")],
@@ -112,28 +142,49 @@ def test_promtool_takes_every_query(tmp_path: Path) -> None:
     assert f"{len(rules)} rules found" in done.stdout
 
 
-@pytest.mark.parametrize(("title", "expr"), queries())
-def test_series_and_labels_of_a_query_exist(title: str, expr: str) -> None:
-    known = series()
-    names = re.findall(r"hwsonde_\w+", expr)
-    assert names
-    labels: set[str] = {"cluster", "node"}
-    for name in names:
-        assert name in known, f"{title}: {name} is given by neither program"
-        labels |= known[name]
-    used = set(re.findall(r"[{,](\w+)(?:=|!=|=~|!~)\"", expr))
-    used |= {label for group in re.findall(r"\b(?:by|on|without) \(([^)]*)\)", expr) for label in group.split(", ")}
-    assert used <= labels, f"{title}: no series has the label {used - labels}"
+@pytest.mark.parametrize("name", NAMES)
+def test_series_and_labels_of_every_query_exist(name: str) -> None:
+    for board, title, expr in queries():
+        if board != name:
+            continue
+        asked = named(expr)
+        assert asked, title
+        assert all(asked.values()) or all(one in series() for one in asked if not asked[one]), f"{title}: {asked}"
+        labels = {"cluster", "node", "instance"}.union(*asked.values())
+        used = set(re.findall(r"[{,](\w+)(?:=|!=|=~|!~)\"", expr))
+        groups = re.findall(r"\b(?:by|on|without|ignoring|group_left) \(([^)]*)\)", expr)
+        used |= {label for group in groups for label in group.split(", ") if re.fullmatch(r"[a-z_]+", label)}
+        assert used <= labels, f"{title}: no series has the label {used - labels}"
 
 
-@pytest.mark.parametrize("panel", list(panels(BOARD)), ids=lambda panel: panel["title"])
-def test_legends_and_columns_name_labels_that_exist(panel: dict[str, Any]) -> None:
-    known = series()
+@pytest.mark.parametrize(
+    "panel",
+    [pytest.param(panel, id=f"{name}-{panel['title']}") for name, board in MADE.items() for panel in panels(board)],
+)
+def test_legends_and_columns_name_labels_that_the_result_has(panel: dict[str, Any]) -> None:
     for target in panel["targets"]:
-        labels = set().union(*(known[name] for name in re.findall(r"hwsonde_\w+", target["expr"])))
+        labels = {"node", "instance"}.union(*named(target["expr"]).values())
         assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= labels
         for transformation in panel.get("transformations", []):
-            assert set(transformation["options"]["renameByName"]) <= labels | {"Value"}
+            titles = transformation["options"]["renameByName"]
+            assert set(titles) <= labels | {"Value"}
+            for override in panel["fieldConfig"]["overrides"]:
+                assert override["matcher"]["options"] in titles.values()
+
+
+@every_board
+def test_what_a_table_leaves_out_of_its_query_has_no_column(board: dict[str, Any]) -> None:
+    """A label that the query keeps and no heading names would show as a column under its own name."""
+    for panel in panels(board):
+        if panel["type"] == "table":
+            (target,) = panel["targets"]
+            kept = {
+                label
+                for group in re.findall(r"\b(?:by|group_left) \(([^)]*)\)", target["expr"])
+                for label in group.split(", ")
+            }
+            titles = panel["transformations"][0]["options"]["renameByName"]
+            assert set(titles) - {"Value"} <= kept, panel["title"]
 
 
 def test_moments_use_the_exporters_own_references() -> None:
@@ -195,12 +246,59 @@ def test_parts_have_the_colours_of_the_detectors_page() -> None:
     }
 
 
-def test_links_lead_to_the_host_on_the_detectors_page() -> None:
-    (link,) = document("https://detector.example")["links"]
-    assert link["url"] == "${detector:raw}/#host=${cluster:percentencode}%2F${node:percentencode}"
-    variables = {variable["name"]: variable for variable in document("https://detector.example")["templating"]["list"]}
-    assert list(variables) == ["datasource", "cluster", "node", "detector"]
+def test_parts_are_all_that_the_detector_knows() -> None:
+    assert {str(subsystem) for subsystem in Subsystem} == set(SUBSYSTEMS)
+
+
+@every_board
+def test_lines_of_parts_have_their_colours(board: dict[str, Any]) -> None:
+    for panel in panels(board):
+        by_part = any(target["legendFormat"] == "{{subsystem}}" for target in panel["targets"])
+        fixed = {
+            override["matcher"]["options"]: one["value"]["fixedColor"]
+            for override in panel["fieldConfig"]["overrides"]
+            for one in override["properties"]
+            if one["id"] == "color"
+        }
+        assert fixed == SUBSYSTEMS if by_part else not SUBSYSTEMS.keys() & fixed.keys(), panel["title"]
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=NAMES)
+def test_links_lead_to_the_other_boards_and_to_the_detectors_page_at_the_same_time(board: Board) -> None:
+    made = document(board, "https://detector.example")
+    others, page = made["links"]
+    assert (others["type"], others["tags"], others["keepTime"], others["includeVars"]) == (
+        "dashboards",
+        ["hwsonde"],
+        True,
+        True,
+    )
+    assert "hwsonde" in made["tags"]
+    host = "host=${cluster:percentencode}%2F${node:percentencode}&" if board.of_host else ""
+    assert page["url"] == f"${{detector:raw}}/#{host}from=${{__from}}&to=${{__to}}"
+    variables = {variable["name"]: variable for variable in made["templating"]["list"]}
+    assert list(variables) == ["datasource", "cluster", *(choice.name for choice in board.choices), "detector"]
     assert variables["detector"]["query"] == "https://detector.example"
+
+
+def test_identities_are_unique_and_those_that_links_use() -> None:
+    identities = [board["uid"] for board in MADE.values()]
+    assert len(set(identities)) == len(identities)
+    written = json.dumps(list(MADE.values()))
+    assert set(re.findall(r"/d/(hwsonde-[a-z-]+)", written)) <= set(identities)
+    links = (ROOT / "detector_sidecar/hwsonde_detector/web/links.py").read_text(encoding="utf-8")
+    assert set(re.findall(r"/d/(hwsonde-[a-z-]+)", links)) <= set(identities)
+
+
+@every_board
+def test_variables_are_those_that_are_asked_for(board: dict[str, Any]) -> None:
+    variables = {variable["name"] for variable in board["templating"]["list"]}
+    used = set(re.findall(r"\$\{?(?!__)(\w+)", json.dumps(board)))
+    assert used == variables, used ^ variables
+    for variable in board["templating"]["list"]:
+        if variable["type"] == "query":
+            metric, label = re.findall(r"label_values\((\w+)(?:\{.*\})?, (\w+)\)", variable["query"])[0]
+            assert label in series()[metric] | {"cluster", "node"}
 
 
 def test_provisioning_is_what_grafana_takes() -> None:
@@ -215,6 +313,8 @@ def test_provisioning_is_what_grafana_takes() -> None:
 
 def test_a_site_writes_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--detector-url", "https://d.example", "--output", str(tmp_path / "new")]) == 0
-    assert json.loads((tmp_path / "new" / "host.json").read_text()) == document("https://d.example")
+    assert sorted(path.stem for path in (tmp_path / "new").iterdir()) == sorted(NAMES)
+    for board in BOARDS:
+        assert json.loads((tmp_path / "new" / f"{board.name}.json").read_text()) == document(board, "https://d.example")
     assert main(["--output", "/dev/null/x"]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from grafana.check_panels import CheckError, Result, asker, check, host_values, main, substitute
+from grafana.check_panels import CheckError, Result, asker, check, chosen, host_values, main, substitute
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,6 +57,20 @@ def test_counts_series_by_panel() -> None:
         Result("hidden", 1, (), None),
         Result("may be empty", 0, ("A",), "no open episode"),
     ]
+
+
+def test_further_variables_take_all_or_the_first_that_there_is() -> None:
+    query = 'label_values(hwsonde_exporter_build_info{node="$node"}, node)'
+    variables = [
+        {"type": "datasource", "name": "datasource", "query": "prometheus"},
+        {"type": "query", "name": "node", "query": query},
+        {"type": "query", "name": "gpu", "query": "label_values(up, gpu)", "includeAll": True, "allValue": ".*"},
+        {"type": "query", "name": "other", "query": query},
+        {"type": "query", "name": "none", "query": "label_values(nothing, x)"},
+    ]
+    board = {**BOARD, "templating": {"list": variables}}
+    found = chosen(board, {"node": "n1"}, answer)
+    assert found == {"node": "n1", "gpu": ".*", "other": "", "none": ""}
 
 
 def test_takes_the_first_host_or_the_one_that_was_named() -> None:

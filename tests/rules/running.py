@@ -9,6 +9,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ from typing import Any
 import yaml
 
 from alert_rules.generate import alertmanager_file, rule_file
-from alert_rules.paging import PagerDuty
-from alert_rules.rules import Links
+from alert_rules.receivers import PagerDuty, Receivers
 from alert_rules.timing import FAST
+from alert_rules.writing import Links
 from tests.fakes.events import EventsServer
 
 KEY = "0123456789abcdef0123456789ABCDEF"
@@ -68,7 +69,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def _program(command: list[str], log: Path, ready: Callable[[], bool]) -> Iterator[None]:
+def program(command: list[str], log: Path, ready: Callable[[], bool]) -> Iterator[None]:
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
@@ -89,11 +90,15 @@ def answers(url: str) -> bool:
 
 
 @contextmanager
-def running_alertmanager(folder: Path, receiver: EventsServer, key: str) -> Iterator[Alertmanager]:
-    """Alertmanager with the fast profile; its pages go to the stand-in."""
+def running_alertmanager(
+    folder: Path, receiver: EventsServer, key: str, others: Receivers | None = None
+) -> Iterator[Alertmanager]:
+    """Alertmanager with the fast profile; its pages go to the stand-in, and to the ``others`` that are given."""
     port = free_port()
     (folder / "key").write_text(key + "\n")
-    (folder / "alertmanager.yml").write_text(alertmanager_file(FAST, PagerDuty(receiver.url, str(folder / "key"))))
+    who = others or Receivers(())
+    who = replace(who, pages=(PagerDuty(receiver.url, str(folder / "key")), *who.pages))
+    (folder / "alertmanager.yml").write_text(alertmanager_file(FAST, who))
     command = [
         "prometheus-alertmanager",
         f"--config.file={folder}/alertmanager.yml",
@@ -101,7 +106,7 @@ def running_alertmanager(folder: Path, receiver: EventsServer, key: str) -> Iter
     ]
     command += [f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address="]
     running = Alertmanager(port, receiver)
-    with _program(command, folder / "alertmanager.log", lambda: answers(f"{running.base}/-/ready")):
+    with program(command, folder / "alertmanager.log", lambda: answers(f"{running.base}/-/ready")):
         yield running
 
 
@@ -125,5 +130,5 @@ def running_prometheus(folder: Path, alertmanager: Alertmanager, targets: dict[s
     command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/prometheus"]
     base = f"http://127.0.0.1:{port}"
     command += [f"--web.listen-address=127.0.0.1:{port}"]
-    with _program(command, folder / "prometheus.log", lambda: answers(f"{base}/-/ready")):
+    with program(command, folder / "prometheus.log", lambda: answers(f"{base}/-/ready")):
         yield base

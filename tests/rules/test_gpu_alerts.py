@@ -125,6 +125,18 @@ def test_what_slows_a_busy_gpu_down_in_its_daily_life_is_no_alert(case: Case, tm
     case.check(tmp_path)
 
 
+def test_a_slowdown_without_a_reason_counts_and_one_with_a_reason_is_told_once(case: Case, tmp_path: Path) -> None:
+    old, new = GPU, GPU.replace('"3"', '"4"').replace("GPU-3", "GPU-4")
+    for labels, reason in ((old, "hw_slowdown"), (new, "hw_slowdown"), (new, "hw_thermal_slowdown")):
+        case.series[f'hwsonde_gpu_clocks_event_active{{{labels},reason="{reason}"}}'] = case.samples(("1", 900))
+    fires = 'ALERTS{alertname="HwsondeGpuThrottled",alertstate="firing"'
+    at = step(case, 600)
+    case.value(f'count({fires},gpu="3",reason="hw_slowdown"}})', at, 1)
+    case.value(f'count({fires},gpu="4",reason="hw_thermal_slowdown"}})', at, 1)
+    case.firing("HwsondeGpuThrottled", at, 2)
+    case.check(tmp_path)
+
+
 def test_a_gpu_that_the_driver_leaves_out_is_missing(case: Case, tmp_path: Path) -> None:
     limit = case.timing.collector
     case.series[PCI] = case.samples(("8", 6000))

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from alert_rules.generate import alertmanager_file
-from alert_rules.paging import PagerDuty
+from alert_rules.receivers import PagerDuty, Receivers
 from alert_rules.timing import FAST, PROFILES
 from tests.fakes.events import EventsServer
 from tests.rules.running import KEY, Alertmanager, running_alertmanager, until
@@ -33,12 +33,13 @@ def test_amtool_accepts_the_configuration(profile: str) -> None:
 @pytest.mark.parametrize(
     ("labels", "receiver"),
     [
-        ({"alertname": "HwsondeHostAnomaly", "severity": "critical", "team": "hardware"}, "pagerduty"),
-        ({"alertname": "HwsondeDetectorDown", "severity": "critical", "team": "hardware"}, "pagerduty"),
+        ({"alertname": "HwsondeHostAnomaly", "severity": "critical", "team": "hardware"}, "pages"),
+        ({"alertname": "HwsondeDetectorDown", "severity": "critical", "team": "hardware"}, "pages"),
         ({"alertname": "HwsondeDetectorReplicaDown", "severity": "warning", "team": "hardware"}, "shown-only"),
         ({"alertname": "HwsondeDetectorReadErrors", "severity": "warning", "team": "hardware"}, "shown-only"),
         ({"alertname": "Other", "severity": "critical", "team": "database"}, "shown-only"),
         ({"alertname": "Bare"}, "shown-only"),
+        ({"alertname": "HwsondeWatchdog", "severity": "info", "team": "hardware"}, "shown-only"),
     ],
 )
 def test_routes(profile: str, labels: dict[str, str], receiver: str) -> None:
@@ -50,7 +51,7 @@ def test_routes(profile: str, labels: dict[str, str], receiver: str) -> None:
 
 
 def test_the_key_is_in_no_configuration() -> None:
-    document = yaml.safe_load(alertmanager_file(FAST, PagerDuty("http://127.0.0.1:1/v2/enqueue", "/k")))
+    document = yaml.safe_load(alertmanager_file(FAST, Receivers((PagerDuty("http://127.0.0.1:1/v2/enqueue", "/k"),))))
     (receiver,) = document["receivers"][1]["pagerduty_configs"]
     assert receiver["routing_key_file"] == "/k"
     assert "routing_key" not in receiver

@@ -43,8 +43,10 @@ def test_health_of_a_run() -> None:
         series("hwsonde_anomaly_calibrated", [(1009, 1)]),
         series("hwsonde_anomaly_learning_rows", [(1009, 240)]),
         series("hwsonde_anomaly_learning_rows_needed", [(1009, 240)]),
-        series("ALERTS", [(1009, 1)], alertstate="firing", alertname="HwsondeHostAnomaly"),
-        series("ALERTS", [(1009, 1)], alertstate="pending", alertname="HwsondeExporterDown"),
+        series("ALERTS", [(1009, 1)], alertstate="firing", alertname="HwsondeHostAnomaly", severity="critical"),
+        series("ALERTS", [(1009, 1)], alertstate="pending", alertname="HwsondeExporterDown", severity="critical"),
+        series("ALERTS", [(1009, 1)], alertstate="firing", alertname="HwsondeWatchdog", severity="info"),
+        series("ALERTS", [(1009, 1)], alertstate="firing", alertname="HwsondeClockOffset", severity="warning"),
         series("hwsonde_incident_active", [(1009, 1)], subsystem="cpu"),
     ]
     health = Monitor(START, START).update(found, 1010)
