@@ -345,4 +345,5 @@ def _report(host: HostState, scores: list[Score], settings: Settings) -> EntityR
         skipped=skipped,
         excused=excused,
         changes=changes,
+        rows=host.recent,
     )

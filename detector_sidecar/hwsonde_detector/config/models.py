@@ -261,6 +261,15 @@ class Archive(Section):
     )
 
 
+class Incidents(Section):
+    """What is kept of closed incidents, beside the state and for as long as that is kept anywhere."""
+
+    keep: Annotated[int, Whole(1, 100_000)] = Field(default=5000, description="How many: the newest ones.")
+    keep_for: Annotated[int, Span(HOUR, 3650 * 24 * HOUR)] = Field(
+        default=90 * 24 * HOUR, description="For how long after their end."
+    )
+
+
 class Web(Section):
     """The page, its JSON and `/metrics`."""
 
@@ -339,6 +348,7 @@ class Config(Section):
     peers: Peers = Field(default=Peers(), description="")
     state: State = Field(default=State(), description="")
     archive: Archive = Field(default=Archive(), description="")
+    incidents: Incidents = Field(default=Incidents(), description="")
     web: Web = Field(default=Web(), description="")
     links: Links = Field(default=Links(), description="")
     log: Log = Field(default=Log(), description="")

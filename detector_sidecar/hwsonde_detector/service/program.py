@@ -12,6 +12,9 @@ from hwsonde_detector import __version__, logs, telemetry
 from hwsonde_detector.clock import Clock, SystemClock
 from hwsonde_detector.config import Config, reload_config
 from hwsonde_detector.errors import ArchiveError, ConfigError
+from hwsonde_detector.incidents.book import Book, Mode
+from hwsonde_detector.incidents.pages import Pages
+from hwsonde_detector.incidents.store import FOLDER, Store
 from hwsonde_detector.service.loop import Loop
 from hwsonde_detector.service.parts import Parts
 from hwsonde_detector.service.saving import Saver
@@ -74,6 +77,7 @@ class Program:
         self._path = config_path
         self._counters = Counters()
         self._history = History()
+        self._book = self._make_book()
         self._loop = self._make_loop(build(config))
         # Bound before anything is read, so that a taken port is told at once.
         self._web = self._make_web()
@@ -92,7 +96,10 @@ class Program:
                 "hwsonde-detector %s: page at port %d, reading %s", __version__, self.port, self._loop.parts.address
             )
             self._loop.resume()
+            self._loop.publish()
+            self._book.resume(self._loop.board.get().past)
             self._record_start()
+            self._book.start()
             self._web.start()
             try:
                 self._turn_until_stopped()
@@ -101,6 +108,7 @@ class Program:
             finally:
                 log.info("ending: saving models and episodes")
                 self._loop.close()
+                self._book.stop()
                 self._web.stop()
         return 0
 
@@ -126,8 +134,9 @@ class Program:
             self._loop.publish()
             return
         self._counters.add(telemetry.RELOADS, 1, "ok")
-        if config.web != self.config.web:
-            log.warning("reload: the section web changes at the next start")
+        for name in ("web", "incidents"):
+            if getattr(config, name) != getattr(self.config, name):
+                log.warning("reload: the section %s changes at the next start", name)
         if config.state != self.config.state:
             self._loop.saver = self._make_saver(config)
             self._loop.saver.prepare(self._clock.now_ms(), self._clock.monotonic())
@@ -137,8 +146,10 @@ class Program:
         change.parts.engine.plan = change.plan
         recorder = self._loop.parts.recorder
         self._loop.adopt(change.parts, keep_models=change.keep_models)
+        self._book.mode = _mode(config)
         if not change.keep_models:
             self._history.clear()
+            self._book.clear()
         if not change.keep_models or change.parts.recorder is not recorder:
             # A replay begins with what the engine knows at that moment.
             self._record_start()
@@ -152,15 +163,21 @@ class Program:
             self._clock,
             self._counters,
             self._make_saver(self.config),
-            observers=(self._history.take,),
+            observers=(self._history.take, self._book.take),
             interruptible=self._signals.interruptible,
         )
 
     def _make_saver(self, config: Config) -> Saver:
         return Saver(config.state.dir, config.state.save_interval / 1000, self._counters)
 
+    def _make_book(self) -> Book:
+        state, kept = self.config.state, self.config.incidents
+        folder = state.dir / FOLDER if state.dir is not None else None
+        return Book(Store(folder, kept.keep, kept.keep_for), self._history, self._clock, _mode(self.config))
+
     def _make_web(self) -> WebServer:
-        app = App(self._loop.board, self._history, self._clock, Metrics(CONTENT_TYPE, exposition))
+        pages = Pages(self._book, self._loop.board, self._clock)
+        app = App(self._loop.board, self._history, self._clock, Metrics(CONTENT_TYPE, exposition), (pages,))
         return WebServer(self.config.web.listen.host, self.config.web.listen.port, app)
 
     def _record_start(self) -> None:
@@ -170,3 +187,7 @@ class Program:
                 parts.recorder.record_start(None, {})
             else:
                 parts.recorder.record_start(*parts.engine.snapshot())
+
+
+def _mode(config: Config) -> Mode:
+    return Mode(config.mode == "shadow", config.window.step, __version__)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jinja2
-import orjson
 
 from hwsonde_detector.clock import Clock
 from hwsonde_detector.published import Noticeboard, Published
 from hwsonde_detector.web import documents
+from hwsonde_detector.web.answers import Answer, Pages, Request, json_answer, line
 from hwsonde_detector.web.history import History
 
 if TYPE_CHECKING:
@@ -23,14 +23,9 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 _HOSTS = "/api/v1/hosts/"
-_SECURITY = (
-    (
-        "Content-Security-Policy",
-        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",
-    ),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-)
+_POLICY = "default-src 'self'; base-uri 'none'; form-action {}; frame-ancestors 'none'; object-src 'none'"
+_SECURITY = (("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "no-referrer"))
+_MOST_BODY = 4096
 # A loop that has not turned for so long is stuck: the longest read and the longest step are far below it.
 _STUCK_S = 120.0
 
@@ -41,20 +36,6 @@ class Metrics:
 
     content_type: str
     render: Callable[[Published, float, int], bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Status, type and body of a response."""
-
-    status: HTTPStatus
-    content_type: str
-    body: bytes
-    headers: tuple[tuple[str, str], ...] = (("Cache-Control", "no-store"),)
-
-
-def _line(status: HTTPStatus, text: str, *headers: tuple[str, str]) -> Answer:
-    return Answer(status, "text/plain; charset=utf-8", f"{text}\n".encode(), (("Cache-Control", "no-store"), *headers))
 
 
 class App:
@@ -70,9 +51,14 @@ class App:
         Time.
     metrics
         Renders /metrics.
+    more
+        Further parts, asked in order for what is none of these.
     """
 
-    def __init__(self, board: Noticeboard, history: History, clock: Clock, metrics: Metrics) -> None:
+    def __init__(
+        self, board: Noticeboard, history: History, clock: Clock, metrics: Metrics, more: Sequence[Pages] = ()
+    ) -> None:
+        self._more = tuple(more)
         self._board = board
         self._history = history
         self._clock = clock
@@ -100,30 +86,35 @@ class App:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
         method = environ.get("REQUEST_METHOD", "GET")
-        answer = self.answer(method, environ.get("PATH_INFO", ""))
+        body = _body(environ) if method == "POST" else b""
+        answer = self.answer(method, environ.get("PATH_INFO", ""), environ.get("QUERY_STRING", ""), body)
         headers = [
             ("Content-Type", answer.content_type),
             ("Content-Length", str(len(answer.body))),
             *answer.headers,
+            ("Content-Security-Policy", _POLICY.format("'self'" if answer.forms else "'none'")),
             *_SECURITY,
         ]
         start_response(f"{answer.status.value} {answer.status.phrase}", headers)
         return [] if method == "HEAD" else [answer.body]
 
-    def answer(self, method: str, raw_path: str) -> Answer:
+    def answer(self, method: str, raw_path: str, query: str = "", body: bytes = b"") -> Answer:
         """Answer to a method and a path as WSGI gives it (bytes in Latin-1)."""
-        if method not in ("GET", "HEAD"):
-            return _line(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are answered here", ("Allow", "GET, HEAD"))
         try:
             path = raw_path.encode("latin-1").decode("utf-8")
         except UnicodeError:
-            return _line(HTTPStatus.BAD_REQUEST, "the path is not UTF-8")
+            return line(HTTPStatus.BAD_REQUEST, "the path is not UTF-8")
+        for part in self._more:
+            if found := part.answer(Request(method, path, query, body)):
+                return found
+        if method not in ("GET", "HEAD"):
+            return line(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are answered here", ("Allow", "GET, HEAD"))
         if route := self._routes.get(path):
             return route()
         if path.startswith(_HOSTS):
             return self._host(path.removeprefix(_HOSTS))
-        found = self._static.get(path.removeprefix("/static/")) if path.startswith("/static/") else None
-        return found or _line(HTTPStatus.NOT_FOUND, "there is no such page; begin at /")
+        static = self._static.get(path.removeprefix("/static/")) if path.startswith("/static/") else None
+        return static or line(HTTPStatus.NOT_FOUND, "there is no such page; begin at /")
 
     def _html(self) -> Answer:
         board = self._board.get()
@@ -142,17 +133,17 @@ class App:
         board = self._board.get()
         age = self._clock.monotonic() - board.taken
         if age > max(_STUCK_S, 3 * board.tick_ms / 1000):
-            return _line(HTTPStatus.SERVICE_UNAVAILABLE, f"the loop has not turned for {age:.0f} s")
-        return _line(HTTPStatus.OK, "healthy")
+            return line(HTTPStatus.SERVICE_UNAVAILABLE, f"the loop has not turned for {age:.0f} s")
+        return line(HTTPStatus.OK, "healthy")
 
     def _ready(self) -> Answer:
         board = self._board.get()
         if not board.source.answered:
-            return _line(HTTPStatus.SERVICE_UNAVAILABLE, documents.source(board, self._clock.now_ms())["text"])
-        return _line(HTTPStatus.OK, "ready")
+            return line(HTTPStatus.SERVICE_UNAVAILABLE, documents.source(board, self._clock.now_ms())["text"])
+        return line(HTTPStatus.OK, "ready")
 
     def _hosts(self) -> Answer:
-        return _json(self._host_document(self._board.get()))
+        return json_answer(self._host_document(self._board.get()))
 
     def _host_document(self, board: Published) -> dict[str, object]:
         return documents.hosts(board, self._history, self._clock.monotonic(), self._clock.now_ms())
@@ -161,24 +152,16 @@ class App:
         board, monotonic, now_ms = self._board.get(), self._clock.monotonic(), self._clock.now_ms()
         # The server leaves an encoded slash as it is, so that it can be told from one that parts the path.
         found = documents.host(board, self._history, re.sub("%2f", "/", name, flags=re.IGNORECASE), monotonic, now_ms)
-        return _json(found) if found is not None else _line(HTTPStatus.NOT_FOUND, "no host of this name is known")
+        return json_answer(found) if found is not None else line(HTTPStatus.NOT_FOUND, "no host of this name is known")
 
     def _episodes(self) -> Answer:
-        return _json(documents.episodes(self._board.get()))
+        return json_answer(documents.episodes(self._board.get()))
 
 
-def _json(document: object) -> Answer:
+def _body(environ: WSGIEnvironment) -> bytes:
+    """What was sent, if it is short enough for any form of ours; else nothing."""
     try:
-        body = orjson.dumps(document)
-    except TypeError:
-        # Label values may hold lone surrogates, which no JSON text can; they are shown as a replacement character.
-        body = orjson.dumps(_clean(document))
-    return Answer(HTTPStatus.OK, "application/json", body)
-
-
-def _clean(value: object) -> object:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_clean(key): _clean(inner) for key, inner in value.items()}
-    return [_clean(inner) for inner in value] if isinstance(value, list | tuple) else value
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+    except ValueError:
+        return b""
+    return bytes(environ["wsgi.input"].read(length)) if 0 < length <= _MOST_BODY else b""
