@@ -160,7 +160,7 @@ def _check(options: argparse.Namespace) -> int:
 
 def _check_files(config: Config) -> None:
     """See that what the configuration names is there, which a start would only find out later."""
-    problems = [*_bad_secrets(config), *_bad_files(config)]
+    problems = [*_bad_secrets(config), *_bad_files(config), *_bad_protection(config)]
     if problems:
         raise ConfigError("\n".join(problems))
 
@@ -171,6 +171,16 @@ def _bad_secrets(config: Config) -> Iterator[str]:
             secret.get()
         except SourceError as error:
             yield f"{place(config, path)}: {error}"
+
+
+def _bad_protection(config: Config) -> Iterator[str]:
+    from hwsonde_detector.config.web_file import read_web_file  # noqa: PLC0415
+    from hwsonde_detector.protection import Keeper  # noqa: PLC0415
+
+    try:
+        Keeper(config.web.config_file, read_web_file)
+    except ConfigError as error:
+        yield f"{place(config, ('web', 'config_file'))}: {error}"
 
 
 def _secrets(config: Config) -> Iterator[tuple[KeyPath, Secret]]:

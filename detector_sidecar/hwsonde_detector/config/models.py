@@ -277,6 +277,15 @@ class Web(Section):
         default=ListenAddress("0.0.0.0", 9881),  # noqa: S104 - as the exporter does, and documented
         description="Address to listen on.",
     )
+    config_file: Annotated[Path, FilePath()] | None = Field(
+        default=None,
+        description="File with TLS and users, with the keys of Prometheus's exporter-toolkit, as the exporter's `--web.config.file`; "
+        "read again when it changes.",
+    )
+    without_password: Annotated[tuple[str, ...], Items(Choice(("health", "metrics")), 0, 2)] = Field(
+        default=("health",),
+        description="What is answered without a password where there are users: `health` (`/-/healthy`, `/-/ready`), `metrics` (`/metrics`).",
+    )
 
 
 class Links(Section):

@@ -112,7 +112,11 @@ def incident_document(watched: Watched, around: Surroundings) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": around.version,
-        "report": report,
+        "verdict": analysis.verdict.sentence,
+        "causes_found": report["causes_found"],
+        "causes": report["causes"],
+        "settings": report["settings"],
+        "coverage": _coverage(watched, run.end_ms - run.start_ms, around.step),
         "first": [{"channel": name, "at_ms": at_ms} for name, at_ms in episode.first_channels],
         "uncertainty_ms": episode.uncertainty_ms,
         "interval_ms": watched.interval_ms or None,
@@ -121,6 +125,16 @@ def incident_document(watched: Watched, around: Surroundings) -> dict[str, Any]:
         "heard_from_ms": watched.since_ms,
         "heard_late": watched.since_ms is None or watched.since_ms > episode.start_ms,
         "channels_told": len(tallies(episode, watched.scores)),
+    }
+
+
+def _coverage(watched: Watched, length_ms: int, step: int) -> dict[str, Any]:
+    """How much of the incident was judged: shares (0..1) of its windows and of the channels, None where that is not known."""
+    expected = length_ms // (watched.interval_ms * step) if watched.interval_ms else 0
+    known = [score.coverage for score in watched.scores if isfinite(score.coverage)]
+    return {
+        "windows": min(watched.windows / expected, 1.0) if expected and watched.windows else None,
+        "channels": sum(known) / len(known) if known else None,
     }
 
 

@@ -152,8 +152,7 @@ class Pages:
         alerts: Mapping[str, Any],
         links: Mapping[str, str],
     ) -> str:
-        report = document.get("report")
-        causes = report["causes"] if report else []
+        causes = document.get("causes", [])
         return self._incident.render(
             root="../",
             version=__version__,
@@ -164,7 +163,10 @@ class Pages:
             host_fragment=urlencode({"host": entry.host}),
             links=links,
             damaged=damaged,
-            report=report,
+            known=bool(document),
+            causes=causes,
+            settings=document.get("settings", []),
+            coverage=document.get("coverage", {}),
             heard_late=document.get("heard_late", False) and document.get("heard_from_ms") is not None,
             heard_from_ms=document.get("heard_from_ms"),
             order=causes[0]["moved"] if causes else [],

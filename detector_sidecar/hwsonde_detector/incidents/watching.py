@@ -51,6 +51,8 @@ class Watched:
         What was last said of the host's settings.
     since_ms
         End of the first window that was heard: later than the onset where the detector was started meanwhile.
+    windows
+        How many were heard, those that were thinned out among them.
     """
 
     episode: Episode
@@ -62,8 +64,8 @@ class Watched:
     peers: tuple[Entity, ...] = ()
     settings: tuple[SettingFinding, ...] = ()
     since_ms: int | None = None
+    windows: int = 0
     _every: int = 1
-    _passed: int = 0
 
     def hear(self, scores: Iterable[Score]) -> None:
         """Take windows; those seen before are passed over."""
@@ -71,8 +73,8 @@ class Watched:
             if self.scores and score.end_ms <= self.scores[-1].end_ms:
                 continue
             self.since_ms = self.since_ms or score.end_ms
-            self._passed += 1
-            if len(self.scores) < _FIRST or self._passed % self._every == 0:
+            self.windows += 1
+            if len(self.scores) < _FIRST or self.windows % self._every == 0:
                 self.scores.append(score)
             if len(self.scores) > _MOST:
                 self.scores = self.scores[:_FIRST] + self.scores[_FIRST::2]

@@ -11,10 +11,12 @@ from threadpoolctl import threadpool_limits
 from hwsonde_detector import __version__, logs, telemetry
 from hwsonde_detector.clock import Clock, SystemClock
 from hwsonde_detector.config import Config, reload_config
+from hwsonde_detector.config.web_file import read_web_file
 from hwsonde_detector.errors import ArchiveError, ConfigError
 from hwsonde_detector.incidents.book import Book, Mode
 from hwsonde_detector.incidents.pages import Pages
 from hwsonde_detector.incidents.store import FOLDER, Store
+from hwsonde_detector.protection import Keeper
 from hwsonde_detector.service.loop import Loop
 from hwsonde_detector.service.parts import Parts
 from hwsonde_detector.service.saving import Saver
@@ -22,6 +24,7 @@ from hwsonde_detector.service.signals import Signals, Stopped
 from hwsonde_detector.service.wiring import build, rebuild
 from hwsonde_detector.telemetry import Counters
 from hwsonde_detector.web.app import App, Metrics
+from hwsonde_detector.web.guard import Guard
 from hwsonde_detector.web.history import History
 from hwsonde_detector.web.server import WebServer
 from hwsonde_detector.writers.exposition import exposition
@@ -177,8 +180,11 @@ class Program:
 
     def _make_web(self) -> WebServer:
         pages = Pages(self._book, self._loop.board, self._clock)
-        app = App(self._loop.board, self._history, self._clock, Metrics(CONTENT_TYPE, exposition), (pages,))
-        return WebServer(self.config.web.listen.host, self.config.web.listen.port, app)
+        web = self.config.web
+        keeper = Keeper(web.config_file, read_web_file)
+        guard = Guard(keeper.refresh, web.without_password)
+        app = App(self._loop.board, self._history, self._clock, Metrics(CONTENT_TYPE, exposition), (pages,), guard)
+        return WebServer(web.listen.host, web.listen.port, app, keeper.refresh)
 
     def _record_start(self) -> None:
         parts = self._loop.parts

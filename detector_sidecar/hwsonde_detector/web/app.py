@@ -15,6 +15,7 @@ from hwsonde_detector.clock import Clock
 from hwsonde_detector.published import Noticeboard, Published
 from hwsonde_detector.web import documents
 from hwsonde_detector.web.answers import Answer, Pages, Request, json_answer, line
+from hwsonde_detector.web.guard import Guard
 from hwsonde_detector.web.history import History
 
 if TYPE_CHECKING:
@@ -53,12 +54,21 @@ class App:
         Renders /metrics.
     more
         Further parts, asked in order for what is none of these.
+    guard
+        Who may read.
     """
 
     def __init__(
-        self, board: Noticeboard, history: History, clock: Clock, metrics: Metrics, more: Sequence[Pages] = ()
+        self,
+        board: Noticeboard,
+        history: History,
+        clock: Clock,
+        metrics: Metrics,
+        more: Sequence[Pages] = (),
+        guard: Guard | None = None,
     ) -> None:
         self._more = tuple(more)
+        self._guard = guard or Guard()
         self._board = board
         self._history = history
         self._clock = clock
@@ -76,6 +86,7 @@ class App:
         )
         self._routes: dict[str, Callable[[], Answer]] = {
             "/": self._html,
+            "/favicon.ico": lambda: Answer(HTTPStatus.NO_CONTENT, "image/x-icon", b""),
             "/metrics": self._text,
             "/-/healthy": self._healthy,
             "/-/ready": self._ready,
@@ -85,27 +96,30 @@ class App:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
-        method = environ.get("REQUEST_METHOD", "GET")
-        body = _body(environ) if method == "POST" else b""
-        answer = self.answer(method, environ.get("PATH_INFO", ""), environ.get("QUERY_STRING", ""), body)
+        method, raw_path = environ.get("REQUEST_METHOD", "GET"), environ.get("PATH_INFO", "")
+        # Read in any case: what stays in the connection would be taken for the next request.
+        body = _body(environ)
+        user, refusal = self._guard.admit(raw_path, environ.get("HTTP_AUTHORIZATION"), environ.get("REMOTE_ADDR", ""))
+        answer = refusal or self.answer(method, raw_path, environ.get("QUERY_STRING", ""), body, user)
         headers = [
             ("Content-Type", answer.content_type),
             ("Content-Length", str(len(answer.body))),
             *answer.headers,
             ("Content-Security-Policy", _POLICY.format("'self'" if answer.forms else "'none'")),
             *_SECURITY,
+            *self._guard.headers,
         ]
         start_response(f"{answer.status.value} {answer.status.phrase}", headers)
         return [] if method == "HEAD" else [answer.body]
 
-    def answer(self, method: str, raw_path: str, query: str = "", body: bytes = b"") -> Answer:
+    def answer(self, method: str, raw_path: str, query: str = "", body: bytes = b"", user: str = "") -> Answer:
         """Answer to a method and a path as WSGI gives it (bytes in Latin-1)."""
         try:
             path = raw_path.encode("latin-1").decode("utf-8")
         except UnicodeError:
             return line(HTTPStatus.BAD_REQUEST, "the path is not UTF-8")
         for part in self._more:
-            if found := part.answer(Request(method, path, query, body)):
+            if found := part.answer(Request(method, path, query, body, user)):
                 return found
         if method not in ("GET", "HEAD"):
             return line(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are answered here", ("Allow", "GET, HEAD"))
@@ -138,6 +152,9 @@ class App:
 
     def _ready(self) -> Answer:
         board = self._board.get()
+        if not board.source.answered and self._guard.asks:
+            # Whoever needs no password for this must not learn an address from it.
+            return line(HTTPStatus.SERVICE_UNAVAILABLE, "not ready: nothing was read yet")
         if not board.source.answered:
             return line(HTTPStatus.SERVICE_UNAVAILABLE, documents.source(board, self._clock.now_ms())["text"])
         return line(HTTPStatus.OK, "ready")

@@ -33,7 +33,7 @@ def test_an_open_incident_is_explained_from_what_was_seen() -> None:
     assert (entry.identity, entry.end_ms, entry.told_ms) == (one.identity, None, ONSET + 3000)
     document = made.document(entry.id)
     assert document is not None
-    (cause, *_) = document["report"]["causes"]
+    (cause, *_) = document["causes"]
     assert cause["subsystem"] == "cpu"
     assert cause["next"]
     busy = cause["channels"][0]
@@ -44,7 +44,7 @@ def test_an_open_incident_is_explained_from_what_was_seen() -> None:
     assert [one["at_ms"] for one in cause["moved"]] == [ONSET, ONSET + 5000]
     assert cause["moved"][0]["uncertainty_ms"] == 1000
     assert cause["others"]["sentence"].startswith("Only a/node17 of the 3 hosts of a/h100 shows it; 2 stayed")
-    assert document["report"]["settings"][0]["setting"] == FINDING.setting
+    assert document["settings"][0]["setting"] == FINDING.setting
     assert document["scores"]["times"][0] < ONSET
     assert max(document["scores"]["fused"]) == pytest.approx(2.6, abs=1e-3)
     assert not document["heard_late"]
@@ -72,7 +72,7 @@ def test_what_only_the_state_knows_is_kept_once(tmp_path: Path) -> None:
     again.resume(past)
     assert {file.name: file.stat().st_mtime_ns for file in tmp_path.glob("*.gz")} == written_ns
     document = again.document(again.entries()[0].id)
-    assert document["report"]["causes"][0]["channels"], "what the episode carries itself is shown"
+    assert document["causes"][0]["channels"], "what the episode carries itself is shown"
     assert document["heard_late"]
 
 
@@ -97,7 +97,7 @@ def test_a_full_disk_is_told_once_and_loses_nothing_of_the_present(tmp_path: Pat
         (tmp_path / "kept" / f"{entry.id}.json.gz.new").mkdir()
     written(made)
     assert len([record for record in caplog.records if "not written" in record.message]) == 1
-    assert all(made.document(entry.id)["report"]["causes"] for entry in made.entries())
+    assert all(made.document(entry.id)["causes"] for entry in made.entries())
 
 
 def test_listeners_hear_of_each_incident_twice() -> None:

@@ -107,7 +107,7 @@ def test_an_incident_has_a_page_and_json_beside_it() -> None:
     assert "live.js" in page
     document = json.loads(text(app, f"/incidents/{entry.id}.json"))
     assert document["incident"]["state"] == "open"
-    assert document["report"]["causes"][0]["subsystem"] == "cpu"
+    assert document["causes"][0]["subsystem"] == "cpu"
     assert document["alerts"]["state"] == "not asked"
     assert "http://127.0.0.1:9090/graph?" in document["links"]["prometheus"]
     assert "g0.range_input" in document["links"]["prometheus"]
