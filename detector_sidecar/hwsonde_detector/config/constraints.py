@@ -65,8 +65,15 @@ def constraints(config: Config) -> Iterator[tuple[KeyPath, str]]:
             ("tick",),
             f"{format_duration(config.tick)} is longer than source.max_range; allowed: at most {format_duration(source.max_range)}",
         )
+    yield from _redacted(config)
     yield from _credentials(source)
     yield from _headers(source)
+
+
+def _redacted(config: Config) -> Iterator[tuple[KeyPath, str]]:
+    for place, name in enumerate(config.web.redact):
+        if name not in config.entity_labels:
+            yield ("web", "redact", place), f"{name!r} names no host; allowed: {', '.join(config.entity_labels)}"
 
 
 def _credentials(source: Source) -> Iterator[tuple[KeyPath, str]]:

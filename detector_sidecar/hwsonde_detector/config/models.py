@@ -286,6 +286,10 @@ class Web(Section):
         default=("health",),
         description="What is answered without a password where there are users: `health` (`/-/healthy`, `/-/ready`), `metrics` (`/metrics`).",
     )
+    redact: Annotated[tuple[str, ...], Items(_LABEL_NAME, 0, 8)] = Field(
+        default=(),
+        description="Entity labels whose values pages and JSON show under another name; `/metrics` and the log keep them.",
+    )
 
 
 class Links(Section):

@@ -122,6 +122,12 @@ def incident_document(watched: Watched, around: Surroundings) -> dict[str, Any]:
         "interval_ms": watched.interval_ms or None,
         "compared_by": [{"word": word, "value": value} for word, value in watched.circle if value],
         "scores": _scores(around.own),
+        "hosts_named": [
+            [list(pair) for pair in entity.labels]
+            for entity in sorted(
+                {*scores, *(one.entity for one in run.episodes), *(one.entity for one in watched.settings)}
+            )
+        ],
         "heard_from_ms": watched.since_ms,
         "heard_late": watched.since_ms is None or watched.since_ms > episode.start_ms,
         "channels_told": len(tallies(episode, watched.scores)),

@@ -16,7 +16,9 @@ from hwsonde_detector.drawing import channel_chart, score_chart
 from hwsonde_detector.errors import StateError
 from hwsonde_detector.incidents.book import Book
 from hwsonde_detector.incidents.entry import Entry, Mark, Query, State, select
+from hwsonde_detector.incidents.veil import Veil
 from hwsonde_detector.published import Noticeboard
+from hwsonde_detector.redaction import Redactor
 from hwsonde_detector.showing import SHARED, environment
 from hwsonde_detector.types import Subsystem
 from hwsonde_detector.types.naming import INCIDENT_FORM
@@ -65,9 +67,19 @@ class Pages:
         Time.
     alerts
         What is known of alerts.
+    redactor
+        What is shown under another name.
     """
 
-    def __init__(self, book: Book, board: Noticeboard, clock: Clock, alerts: Alerts | None = None) -> None:
+    def __init__(
+        self,
+        book: Book,
+        board: Noticeboard,
+        clock: Clock,
+        alerts: Alerts | None = None,
+        redactor: Redactor | None = None,
+    ) -> None:
+        self._veil = Veil(redactor or Redactor())
         self._book = book
         self._board = board
         self._clock = clock
@@ -96,7 +108,7 @@ class Pages:
 
     def _list_page(self, request: Request) -> Answer:
         query, now_ms = read_query(request.query), self._clock.now_ms()
-        listed = select(self._book.entries(), query)
+        listed = select(self._veil.entries(self._book.entries()), query)
         page = self._list.render(
             root="",
             version=__version__,
@@ -116,7 +128,7 @@ class Pages:
 
     def _list_json(self, request: Request) -> Answer:
         query = read_query(request.query)
-        listed = select(self._book.entries(), query)
+        listed = select(self._veil.entries(self._book.entries()), query)
         return json_answer(
             {
                 "now_ms": self._clock.now_ms(),
@@ -136,13 +148,15 @@ class Pages:
             document = self._book.document(name) or {}
         except StateError as error:
             document, damaged = {}, str(error)
-        alerts = self._alerts.of(entry)
         links = incident_links(dict(self._board.get().links), entry.entity, entry.onset_ms, entry.end_ms)
+        alerts = self._alerts.of(entry)
+        entry, document, said, shown = self._veil.incident(entry, document, alerts, links)
+        document.pop("hosts_named", None)
         if as_json:
             return json_answer(
-                {"incident": summary(entry), "alerts": alerts, "links": links, **document, "damaged": damaged}
+                {"incident": summary(entry), "alerts": said, "links": shown, **document, "damaged": damaged}
             )
-        return _html(self._render(entry, document, damaged, alerts, links))
+        return _html(self._render(entry, document, damaged, said, shown))
 
     def _render(
         self,

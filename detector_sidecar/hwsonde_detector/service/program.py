@@ -16,7 +16,9 @@ from hwsonde_detector.errors import ArchiveError, ConfigError
 from hwsonde_detector.incidents.book import Book, Mode
 from hwsonde_detector.incidents.pages import Pages
 from hwsonde_detector.incidents.store import FOLDER, Store
+from hwsonde_detector.keys import derived, load_key
 from hwsonde_detector.protection import Keeper
+from hwsonde_detector.redaction import Redactor
 from hwsonde_detector.service.loop import Loop
 from hwsonde_detector.service.parts import Parts
 from hwsonde_detector.service.saving import Saver
@@ -80,6 +82,7 @@ class Program:
         self._path = config_path
         self._counters = Counters()
         self._history = History()
+        self._key = load_key(config.state.dir)
         self._book = self._make_book()
         self._loop = self._make_loop(build(config))
         # Bound before anything is read, so that a taken port is told at once.
@@ -179,11 +182,13 @@ class Program:
         return Book(Store(folder, kept.keep, kept.keep_for), self._history, self._clock, _mode(self.config))
 
     def _make_web(self) -> WebServer:
-        pages = Pages(self._book, self._loop.board, self._clock)
         web = self.config.web
+        redactor = Redactor(web.redact, derived(self._key, "redaction"))
+        pages = Pages(self._book, self._loop.board, self._clock, redactor=redactor)
         keeper = Keeper(web.config_file, read_web_file)
         guard = Guard(keeper.refresh, web.without_password)
-        app = App(self._loop.board, self._history, self._clock, Metrics(CONTENT_TYPE, exposition), (pages,), guard)
+        metrics = Metrics(CONTENT_TYPE, exposition)
+        app = App(self._loop.board, self._history, self._clock, metrics, (pages,), guard, redactor)
         return WebServer(web.listen.host, web.listen.port, app, keeper.refresh)
 
     def _record_start(self) -> None:

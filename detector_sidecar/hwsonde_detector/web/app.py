@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 
 from hwsonde_detector.clock import Clock
 from hwsonde_detector.published import Noticeboard, Published
+from hwsonde_detector.redaction import Redactor, replaced
 from hwsonde_detector.web import documents
 from hwsonde_detector.web.answers import Answer, Pages, Request, json_answer, line
 from hwsonde_detector.web.guard import Guard
@@ -56,6 +57,8 @@ class App:
         Further parts, asked in order for what is none of these.
     guard
         Who may read.
+    redactor
+        What is shown under another name.
     """
 
     def __init__(
@@ -66,7 +69,9 @@ class App:
         metrics: Metrics,
         more: Sequence[Pages] = (),
         guard: Guard | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
+        self._redactor = redactor or Redactor()
         self._more = tuple(more)
         self._guard = guard or Guard()
         self._board = board
@@ -134,7 +139,7 @@ class App:
         board = self._board.get()
         page = self._page.render(
             hosts=self._host_document(board),
-            episodes=documents.episodes(board),
+            episodes=self._shown(documents.episodes(board), board),
             age=documents.duration(self._clock.now_ms() - board.started_ms),
         )
         return Answer(HTTPStatus.OK, "text/html; charset=utf-8", page.encode("utf-8", "replace"))
@@ -152,7 +157,7 @@ class App:
 
     def _ready(self) -> Answer:
         board = self._board.get()
-        if not board.source.answered and self._guard.asks:
+        if not board.source.answered and (self._guard.asks or self._redactor.active):
             # Whoever needs no password for this must not learn an address from it.
             return line(HTTPStatus.SERVICE_UNAVAILABLE, "not ready: nothing was read yet")
         if not board.source.answered:
@@ -162,17 +167,32 @@ class App:
     def _hosts(self) -> Answer:
         return json_answer(self._host_document(self._board.get()))
 
-    def _host_document(self, board: Published) -> dict[str, object]:
-        return documents.hosts(board, self._history, self._clock.monotonic(), self._clock.now_ms())
+    def _host_document(self, board: Published) -> Any:  # noqa: ANN401 - JSON values
+        found = documents.hosts(board, self._history, self._clock.monotonic(), self._clock.now_ms())
+        return self._shown(found, board)
 
     def _host(self, name: str) -> Answer:
         board, monotonic, now_ms = self._board.get(), self._clock.monotonic(), self._clock.now_ms()
         # The server leaves an encoded slash as it is, so that it can be told from one that parts the path.
-        found = documents.host(board, self._history, re.sub("%2f", "/", name, flags=re.IGNORECASE), monotonic, now_ms)
-        return json_answer(found) if found is not None else line(HTTPStatus.NOT_FOUND, "no host of this name is known")
+        name = re.sub("%2f", "/", name, flags=re.IGNORECASE)
+        if self._redactor.active:
+            called = {documents.name_of(self._redactor.entity(one.entity)): one.entity for one in board.hosts}
+            name = documents.name_of(called[name]) if name in called else ""
+        found = documents.host(board, self._history, name, monotonic, now_ms)
+        if found is None:
+            return line(HTTPStatus.NOT_FOUND, "no host of this name is known")
+        return json_answer(self._shown({**found, "links": {}} if self._redactor.active else found, board))
 
     def _episodes(self) -> Answer:
-        return json_answer(documents.episodes(self._board.get()))
+        board = self._board.get()
+        return json_answer(self._shown(documents.episodes(board), board))
+
+    def _shown(self, document: Any, board: Published) -> Any:  # noqa: ANN401 - JSON values
+        """A document as it may be shown."""
+        if not self._redactor.active:
+            return document
+        entities = [*(host.entity for host in board.hosts), *(one.entity for one in board.past)]
+        return replaced(document, self._redactor.known(entities))
 
 
 def _body(environ: WSGIEnvironment) -> bytes:

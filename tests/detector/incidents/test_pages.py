@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hwsonde_detector.incidents.entry import Query
 from hwsonde_detector.incidents.pages import Pages, read_query
+from hwsonde_detector.redaction import Redactor
 from hwsonde_detector.web.app import App, Metrics
 from hwsonde_detector.web.links import incident_links
 from tests.detector.web.data import HOSTILE, NOW, entity, fleet
@@ -69,10 +70,10 @@ def sound(page: str) -> None:
     assert all(after <= before + 1 for before, after in zip(shape.headings, shape.headings[1:], strict=False))
 
 
-def made(folder: Path | None = None, host=SICK):
+def made(folder: Path | None = None, **more):
     known, history, clock = book(folder)
     board, _ = fleet()
-    pages = Pages(known, board, clock)
+    pages = Pages(known, board, clock, **more)
     return App(board, history, clock, Metrics("", lambda *_: b""), (pages,)), known, history
 
 
@@ -162,6 +163,26 @@ def test_nothing_from_outside_becomes_markup(tmp_path: Path) -> None:
     page = text(app, "/incidents")
     assert HOSTILE not in page
     assert "&lt;script&gt;" in page
+
+
+def test_hosts_are_shown_under_other_names_where_that_is_wanted(tmp_path: Path) -> None:
+    app, known, history = made(tmp_path, redactor=Redactor(["node"], b"key"))
+    run(known, history, ONSET)
+    run(known, history, ONSET + 40_000, close=False)
+    known.start()
+    known.stop()
+    names = [entry.id for entry in known.entries()]
+    for path in (
+        "/incidents",
+        "/api/v1/incidents",
+        *(f"/incidents/{name}{end}" for name in names for end in ("", ".json")),
+    ):
+        body = text(app, path)
+        assert "a/node-" in body
+        for name in ("node17", "node18", "node19"):
+            assert name not in body, path
+    listed = json.loads(text(app, "/api/v1/incidents"))["incidents"]
+    assert listed[0]["labels"]["node"].startswith("node-")
 
 
 def test_a_damaged_file_is_said_on_the_page(tmp_path: Path) -> None:
