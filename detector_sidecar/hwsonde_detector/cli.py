@@ -187,23 +187,25 @@ def _secrets(config: Config) -> Iterator[tuple[KeyPath, Secret]]:
     from hwsonde_detector.sources.auth import EnvSecret, FileSecret  # noqa: PLC0415
 
     source = config.source
-    for section, name in (("basic", "password"), ("bearer", "token")):
-        found = getattr(source, section)
-        if found is not None:
-            file, variable = getattr(found, f"{name}_file"), getattr(found, f"{name}_env")
-            if file is not None:
-                yield ("source", section, f"{name}_file"), FileSecret(file)
-            else:
-                yield ("source", section, f"{name}_env"), EnvSecret(variable)
+    for where, owner in (("source", source), ("alertmanager", config.alertmanager)):
+        for section, name in (("basic", "password"), ("bearer", "token")):
+            found = getattr(owner, section)
+            if found is not None:
+                file, variable = getattr(found, f"{name}_file"), getattr(found, f"{name}_env")
+                if file is not None:
+                    yield (where, section, f"{name}_file"), FileSecret(file)
+                else:
+                    yield (where, section, f"{name}_env"), EnvSecret(variable)
     for name, file in source.header_files.items():
         yield ("source", "header_files", name), FileSecret(file)
 
 
 def _bad_files(config: Config) -> Iterator[str]:
-    for key in ("ca_file", "cert_file", "key_file"):
-        path = getattr(config.source.tls, key)
-        if path is not None and (why := _unusable(path)):
-            yield f"{place(config, ('source', 'tls', key))}: {path}: {why}; check the path and its permissions"
+    for where, tls in (("source", config.source.tls), ("alertmanager", config.alertmanager.tls)):
+        for key in ("ca_file", "cert_file", "key_file"):
+            path = getattr(tls, key)
+            if path is not None and (why := _unusable(path)):
+                yield f"{place(config, (where, 'tls', key))}: {path}: {why}; check the path and its permissions"
     path = config.archive.record
     if path is not None and (why := _unusable(path, may_be_new=True)):
         yield f"{place(config, ('archive', 'record'))}: {path}: {why}; choose another file"

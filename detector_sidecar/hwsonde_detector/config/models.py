@@ -13,6 +13,8 @@ from hwsonde_detector import settings as s
 from hwsonde_detector.config.addresses import Listen, ListenAddress, Selector, Url
 from hwsonde_detector.config.data_faults import DataFaults
 from hwsonde_detector.config.hosts import Peers, Regimes
+from hwsonde_detector.config.identity import Basic, Bearer, Tls
+from hwsonde_detector.config.incidents import Alertmanager, Incidents, Maintenance, MaintenanceText
 from hwsonde_detector.config.section import Section
 from hwsonde_detector.config.tree import Path as KeyPath
 from hwsonde_detector.config.values import (
@@ -37,47 +39,11 @@ SECOND = 1000
 HOUR = 3600 * SECOND
 
 _LABEL_NAME = Text(r"[a-zA-Z_][a-zA-Z0-9_]*", "the name of a label: letters, digits, underscores")
-_ENV_NAME = Text(r"[a-zA-Z_][a-zA-Z0-9_]*", "the name of an environment variable")
 _LINE = Text(r"[ -~]+", "printable ASCII text on one line")
 _WINDOW = s.WindowSettings()
 _LEARNING = s.LearningSettings()
 _DETECTORS = s.DetectorSettings()
 _EPISODES = s.EpisodeSettings()
-
-
-class Basic(Section):
-    """A user and a password, sent as HTTP basic authentication."""
-
-    username: Annotated[str, Text(r"[^:\x00-\x1f]+", "text without a colon")] = Field(description="Name of the user.")
-    password_file: Annotated[Path, FilePath()] | None = Field(
-        default=None, description="File that holds the password; read again when it changes."
-    )
-    password_env: Annotated[str, _ENV_NAME] | None = Field(
-        default=None, description="Environment variable that holds the password."
-    )
-
-
-class Bearer(Section):
-    """A token, sent as ``Authorization: Bearer``."""
-
-    token_file: Annotated[Path, FilePath()] | None = Field(
-        default=None, description="File that holds the token; read again when it changes."
-    )
-    token_env: Annotated[str, _ENV_NAME] | None = Field(
-        default=None, description="Environment variable that holds the token."
-    )
-
-
-class Tls(Section):
-    """Certificates. That the server's certificate is checked cannot be turned off."""
-
-    ca_file: Annotated[Path, FilePath()] | None = Field(
-        default=None, description="Authorities to trust (PEM) instead of the bundle that comes with Python's certifi."
-    )
-    cert_file: Annotated[Path, FilePath()] | None = Field(default=None, description="Client certificate (PEM).")
-    key_file: Annotated[Path, FilePath()] | None = Field(
-        default=None, description="Its key, where it is not in the same file."
-    )
 
 
 class Proxy(Section):
@@ -261,15 +227,6 @@ class Archive(Section):
     )
 
 
-class Incidents(Section):
-    """What is kept of closed incidents, beside the state and for as long as that is kept anywhere."""
-
-    keep: Annotated[int, Whole(1, 100_000)] = Field(default=5000, description="How many: the newest ones.")
-    keep_for: Annotated[int, Span(HOUR, 3650 * 24 * HOUR)] = Field(
-        default=90 * 24 * HOUR, description="For how long after their end."
-    )
-
-
 class Web(Section):
     """The page, its JSON and `/metrics`."""
 
@@ -361,7 +318,12 @@ class Config(Section):
     peers: Peers = Field(default=Peers(), description="")
     state: State = Field(default=State(), description="")
     archive: Archive = Field(default=Archive(), description="")
+    maintenance: dict[str, Annotated[Maintenance, MaintenanceText()]] = Field(
+        default={},
+        description="Stretches of time in which what some hosts do counts as normal and pages nobody, by name.",
+    )
     incidents: Incidents = Field(default=Incidents(), description="")
+    alertmanager: Alertmanager = Field(default=Alertmanager(), description="")
     web: Web = Field(default=Web(), description="")
     links: Links = Field(default=Links(), description="")
     log: Log = Field(default=Log(), description="")

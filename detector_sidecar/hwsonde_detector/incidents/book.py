@@ -129,7 +129,7 @@ class Book:
                 while len(self._past) > _PAST:
                     self._past.popitem(last=False)
             told = [(self._entry(one), "opened") for one in opened]
-            told += [(self._entry(one), "closed") for one in closed]
+            told += [(self._entry(one), "closed") for one in closed if not one.normal]
         for watched in closed:
             try:
                 self._queue.put_nowait(watched)
@@ -191,6 +191,10 @@ class Book:
         self.store.mark(name, mark, self._clock.now_ms(), by)
         return self.get(name)
 
+    def marks(self) -> tuple[int, int]:
+        """How many kept incidents were called useful, and how many noise."""
+        return self.store.marks()
+
     def _find(self, name: str) -> Watched | None:
         if name in self._closing:
             return self._closing[name]
@@ -201,7 +205,8 @@ class Book:
 
     def _entry(self, watched: Watched) -> Entry:
         episode = watched.episode
-        entry = entry_of(episode, watched.told_ms, shadow=self._shadow.get(episode.identity, self.mode.shadow))
+        shadow = self._shadow.get(episode.identity, self.mode.shadow)
+        entry = entry_of(episode, watched.told_ms, shadow=shadow, normal=watched.normal)
         early = self.store.marked_early(entry.id)
         return marked(entry, *early) if early is not None else entry
 

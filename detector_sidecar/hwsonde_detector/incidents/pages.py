@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from hwsonde_detector.drawing import channel_chart, score_chart
 from hwsonde_detector.errors import StateError
 from hwsonde_detector.incidents.book import Book
 from hwsonde_detector.incidents.entry import Entry, Mark, Query, State, select
+from hwsonde_detector.incidents.marking import Marker
 from hwsonde_detector.incidents.veil import Veil
 from hwsonde_detector.published import Noticeboard
 from hwsonde_detector.redaction import Redactor
@@ -25,10 +27,13 @@ from hwsonde_detector.types.naming import INCIDENT_FORM
 from hwsonde_detector.web.answers import Answer, Request, json_answer, line
 from hwsonde_detector.web.links import incident_links
 
+log = logging.getLogger("hwsonde_detector.incidents")
+
 _TEMPLATES = Path(__file__).parent / "templates"
 _ROOT = "/incidents"
 _API = "/api/v1/incidents"
 _ONE = re.compile(rf"{_ROOT}/({INCIDENT_FORM})(\.json)?")
+_MARK = re.compile(rf"{_ROOT}/({INCIDENT_FORM})/mark")
 _LONGEST = 200
 _MOST_SIZE = 500
 _HTML = "text/html; charset=utf-8"
@@ -69,6 +74,8 @@ class Pages:
         What is known of alerts.
     redactor
         What is shown under another name.
+    marker
+        Who may mark; None: nobody.
     """
 
     def __init__(
@@ -78,7 +85,9 @@ class Pages:
         clock: Clock,
         alerts: Alerts | None = None,
         redactor: Redactor | None = None,
+        marker: Marker | None = None,
     ) -> None:
+        self._marker = marker
         self._veil = Veil(redactor or Redactor())
         self._book = book
         self._board = board
@@ -86,6 +95,7 @@ class Pages:
         self._alerts = alerts or NotAsked()
         made = environment(_TEMPLATES, SHARED)
         self._list = made.get_template("list.html")
+        self._marking = made.get_template("mark.html")
         self._incident = made.get_template("incident.html")
 
     def answer(self, request: Request) -> Answer | None:
@@ -97,7 +107,9 @@ class Pages:
             route = lambda: self._list_json(request)  # noqa: E731
         elif found := _ONE.fullmatch(request.path):
             name, extension = found[1], found[2]
-            route = lambda: self._one(name, as_json=bool(extension))  # noqa: E731
+            route = lambda: self._one(name, request, as_json=bool(extension))  # noqa: E731
+        elif found := _MARK.fullmatch(request.path):
+            return self._mark(found[1], request)
         elif request.path.startswith(f"{_ROOT}/"):
             return line(HTTPStatus.NOT_FOUND, "there is no such incident; see /incidents")
         if route is None:
@@ -139,7 +151,48 @@ class Pages:
             }
         )
 
-    def _one(self, name: str, *, as_json: bool) -> Answer:
+    def _mark(self, name: str, request: Request) -> Answer:
+        """Show the question to whoever follows a link, and take the answer: only POST changes anything, since programs follow links too."""
+        if request.method not in ("GET", "HEAD", "POST"):
+            return line(
+                HTTPStatus.METHOD_NOT_ALLOWED, "only GET and POST are answered here", ("Allow", "GET, HEAD, POST")
+            )
+        sent = request.method == "POST"
+        text = request.body.decode("utf-8", "replace") if sent else request.query
+        given = dict(parse_qsl(text[:2000], errors="replace"))
+        marker, token, entry = self._marker, given.get("token", ""), self._book.get(name)
+        if entry is None:
+            return line(HTTPStatus.NOT_FOUND, "there is no such incident, or it is not kept any more; see /incidents")
+        if marker is None or not marker.allows(name, token):
+            return line(HTTPStatus.FORBIDDEN, "this link or form holds no more; open the incident's page again")
+        if not sent:
+            return self._mark_page(entry, token, done=False)
+        if given.get("mark") not in (Mark.USEFUL, Mark.NOISE):
+            return line(HTTPStatus.BAD_REQUEST, "mark is missing; allowed: useful or noise")
+        mark = Mark(given["mark"])
+        try:
+            found = self._book.mark(name, mark, request.user)
+        except StateError as error:
+            # It holds for the time being, and the log of the detector says the same.
+            log.warning("incidents: %s", error)
+            found = self._book.get(name)
+        marker.heard(entry, mark)
+        return self._mark_page(found or entry, token, done=True)
+
+    def _mark_page(self, entry: Entry, token: str, *, done: bool) -> Answer:
+        (shown,) = self._veil.entries([entry])
+        page = self._marking.render(
+            root="../../",
+            version=__version__,
+            shadow=self._board.get().shadow,
+            heading="Marked" if done else "Was this page useful?",
+            one=shown,
+            token=token,
+            done=done,
+        )
+        return _html(page)
+
+    def _one(self, name: str, request: Request, *, as_json: bool) -> Answer:
         entry = self._book.get(name)
         if entry is None:
             return line(HTTPStatus.NOT_FOUND, "there is no such incident, or it is not kept any more; see /incidents")
@@ -156,7 +209,9 @@ class Pages:
             return json_answer(
                 {"incident": summary(entry), "alerts": said, "links": shown, **document, "damaged": damaged}
             )
-        return _html(self._render(entry, document, damaged, said, shown))
+        # Only who has shown who he is gets a form: without users the page is read-only.
+        token = self._marker.form(name) if self._marker is not None and request.user else ""
+        return _html(self._render(entry, document, damaged, said, shown, token))
 
     def _render(
         self,
@@ -165,6 +220,7 @@ class Pages:
         damaged: str,
         alerts: Mapping[str, Any],
         links: Mapping[str, str],
+        token: str,
     ) -> str:
         causes = document.get("causes", [])
         return self._incident.render(
@@ -189,7 +245,7 @@ class Pages:
             channel_chart=channel_chart,
             timeline=_timeline(entry, document, self._clock.now_ms()),
             alerts=alerts,
-            token="",
+            token=token,
             evidence=False,
         )
 

@@ -58,6 +58,7 @@ class Store:
         self._lock = threading.RLock()
         self._entries: dict[str, Entry] = {}
         self._listed: tuple[Entry, ...] | None = None
+        self._marks: tuple[int, int] | None = None
         self._memory: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
         self._spent = 0
         # What was said of incidents that are not closed yet.
@@ -91,6 +92,14 @@ class Store:
             if self._listed is None:
                 self._listed = tuple(sorted(self._entries.values(), key=lambda entry: (-entry.onset_ms, entry.id)))
             return self._listed
+
+    def marks(self) -> tuple[int, int]:
+        """How many were called useful, and how many noise."""
+        with self._lock:
+            if self._marks is None:
+                said = [entry.mark for entry in self._entries.values()] + [mark for mark, _, _ in self._early.values()]
+                self._marks = said.count(Mark.USEFUL), said.count(Mark.NOISE)
+            return self._marks
 
     def get(self, name: str) -> Entry | None:
         """The entry of an id."""
@@ -179,13 +188,14 @@ class Store:
             self._put(marked(known, *said))
             return
         self._early[name] = said
+        self._marks = None
         self._early.move_to_end(name)
         while len(self._early) > _MOST_EARLY:
             self._early.popitem(last=False)
 
     def _put(self, entry: Entry) -> None:
         self._entries[entry.id] = entry
-        self._listed = None
+        self._listed = self._marks = None
 
     def _load(self, folder: Path) -> list[str]:
         said = []
@@ -206,7 +216,7 @@ class Store:
             said.append(
                 f"{folder / _INDEX}: {bad} damaged lines, {again} incidents taken from their own files; the index is written anew"
             )
-        self._listed = None
+        self._listed = self._marks = None
         return said
 
     def _forget_old(self, now_ms: int) -> None:
@@ -216,7 +226,7 @@ class Store:
         for entry in gone:
             del self._entries[entry.id]
             self._memory.pop(entry.id, None)
-        self._listed = None
+        self._listed = self._marks = None
         self._spent += 2 * len(gone)
         if self.folder is None:
             return

@@ -53,6 +53,8 @@ class Watched:
         End of the first window that was heard: later than the onset where the detector was started meanwhile.
     windows
         How many were heard, those that were thinned out among them.
+    normal
+        Why nobody was told, because it counts as normal; empty once it is told.
     """
 
     episode: Episode
@@ -65,6 +67,7 @@ class Watched:
     settings: tuple[SettingFinding, ...] = ()
     since_ms: int | None = None
     windows: int = 0
+    normal: str = ""
     _every: int = 1
 
     def hear(self, scores: Iterable[Score]) -> None:
@@ -124,9 +127,13 @@ class Watching:
         closed: list[Watched] = []
         for event in outputs.events:
             self._event(event, reports, opened, closed)
+        for hushed in outputs.hushed:
+            self._event(hushed.event, reports, opened, closed, hushed.reason)
         for report in reports.values():
             for episode in report.open_episodes:
                 self._open(episode, report)
+            for episode, reason in report.normal:
+                self._open(episode, report, reason)
         return opened, closed
 
     def peers(self, watched: Watched) -> tuple[Entity, ...]:
@@ -144,25 +151,32 @@ class Watching:
         reports: Mapping[Entity, EntityReport],
         opened: list[Watched],
         closed: list[Watched],
+        normal: str = "",
     ) -> None:
         episode = event.episode
         known = self.open.get(episode.identity)
-        watched = known or Watched(episode, event.at_ms)
+        # One that was told, and counts as normal from now on, stays one that was told.
+        normal = "" if any(one.episode.identity == episode.identity for one in closed) else normal
+        watched = known or Watched(episode, event.at_ms, normal=normal)
         report = reports.get(episode.entity)
         watched.episode = episode
         if report is not None:
             self._follow(watched, report)
-        if known is None:
-            self.open[episode.identity] = watched
-            if event.phase is not Phase.CLOSED:
+        self.open[episode.identity] = watched
+        told_now = known is None or bool(known.normal and not normal)
+        if event.phase is Phase.OPENED and told_now:
+            watched.told_ms, watched.normal = event.at_ms, normal
+            if not normal:
                 opened.append(watched)
         if event.phase is Phase.CLOSED:
             del self.open[episode.identity]
             watched.peers = self.peers(watched)
             closed.append(watched)
 
-    def _open(self, episode: Episode, report: EntityReport) -> None:
-        watched = self.open.setdefault(episode.identity, Watched(episode, episode.start_ms))
+    def _open(self, episode: Episode, report: EntityReport, normal: str = "") -> None:
+        watched = self.open.get(episode.identity)
+        if watched is None:
+            watched = self.open[episode.identity] = Watched(episode, episode.start_ms, normal=normal)
         watched.episode = replace(episode, top=episode.top or watched.episode.top)
         self._follow(watched, report)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
@@ -14,16 +15,19 @@ from hwsonde_detector.config import Config, reload_config
 from hwsonde_detector.config.web_file import read_web_file
 from hwsonde_detector.errors import ArchiveError, ConfigError
 from hwsonde_detector.incidents.book import Book, Mode
+from hwsonde_detector.incidents.marking import Inbox, Marker
 from hwsonde_detector.incidents.pages import Pages
 from hwsonde_detector.incidents.store import FOLDER, Store
 from hwsonde_detector.keys import derived, load_key
 from hwsonde_detector.protection import Keeper
+from hwsonde_detector.published import Published
 from hwsonde_detector.redaction import Redactor
+from hwsonde_detector.service.advice import Advice
 from hwsonde_detector.service.loop import Loop
 from hwsonde_detector.service.parts import Parts
 from hwsonde_detector.service.saving import Saver
 from hwsonde_detector.service.signals import Signals, Stopped
-from hwsonde_detector.service.wiring import build, rebuild
+from hwsonde_detector.service.wiring import build, open_follower, rebuild
 from hwsonde_detector.telemetry import Counters
 from hwsonde_detector.web.app import App, Metrics
 from hwsonde_detector.web.guard import Guard
@@ -84,6 +88,11 @@ class Program:
         self._history = History()
         self._key = load_key(config.state.dir)
         self._book = self._make_book()
+        self._follower = open_follower(config, clock)
+        self._inbox = Inbox()
+        self._advice = Advice(
+            self._inbox, self._follower.normal if self._follower else tuple, config.maintenance, self._counters
+        )
         self._loop = self._make_loop(build(config))
         # Bound before anything is read, so that a taken port is told at once.
         self._web = self._make_web()
@@ -106,6 +115,8 @@ class Program:
             self._book.resume(self._loop.board.get().past)
             self._record_start()
             self._book.start()
+            if self._follower is not None:
+                self._follower.start()
             self._web.start()
             try:
                 self._turn_until_stopped()
@@ -114,6 +125,8 @@ class Program:
             finally:
                 log.info("ending: saving models and episodes")
                 self._loop.close()
+                if self._follower is not None:
+                    self._follower.stop()
                 self._book.stop()
                 self._web.stop()
         return 0
@@ -140,7 +153,8 @@ class Program:
             self._loop.publish()
             return
         self._counters.add(telemetry.RELOADS, 1, "ok")
-        for name in ("web", "incidents"):
+        self._advice.maintenance = config.maintenance
+        for name in ("web", "incidents", "alertmanager"):
             if getattr(config, name) != getattr(self.config, name):
                 log.warning("reload: the section %s changes at the next start", name)
         if config.state != self.config.state:
@@ -171,6 +185,7 @@ class Program:
             self._make_saver(self.config),
             observers=(self._history.take, self._book.take),
             interruptible=self._signals.interruptible,
+            adviser=self._advice,
         )
 
     def _make_saver(self, config: Config) -> Saver:
@@ -184,12 +199,16 @@ class Program:
     def _make_web(self) -> WebServer:
         web = self.config.web
         redactor = Redactor(web.redact, derived(self._key, "redaction"))
-        pages = Pages(self._book, self._loop.board, self._clock, redactor=redactor)
+        marker = Marker(derived(self._key, "marks"), self._clock, self._inbox.put)
+        pages = Pages(self._book, self._loop.board, self._clock, self._follower, redactor, marker)
         keeper = Keeper(web.config_file, read_web_file)
         guard = Guard(keeper.refresh, web.without_password)
-        metrics = Metrics(CONTENT_TYPE, exposition)
+        metrics = Metrics(CONTENT_TYPE, self._exposition)
         app = App(self._loop.board, self._history, self._clock, metrics, (pages,), guard, redactor)
         return WebServer(web.listen.host, web.listen.port, app, keeper.refresh)
+
+    def _exposition(self, published: Published, monotonic: float, now_ms: int) -> bytes:
+        return exposition(replace(published, marks=self._book.marks()), monotonic, now_ms)
 
     def _record_start(self) -> None:
         parts = self._loop.parts

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
+from hwsonde_detector.clock import Clock
 from hwsonde_detector.config import Config, load_profiles
-from hwsonde_detector.connect import open_recorder, open_source
+from hwsonde_detector.config.incidents import parse_matchers
+from hwsonde_detector.connect import alertmanager_options, open_recorder, open_source
 from hwsonde_detector.engines.local import LocalEngine
+from hwsonde_detector.incidents.alertmanager import Follower
 from hwsonde_detector.service.parts import Parts, Recorder
+from hwsonde_detector.sources.alertmanager import Alertmanager
 from hwsonde_detector.worker import Plan, shaping
 from hwsonde_detector.writers.exposition import check_entity_labels
 
@@ -60,6 +64,16 @@ def rebuild(config: Config, old: Parts, before: Config) -> Change:
     return Change(parts, plan, keep)
 
 
+def open_follower(config: Config, clock: Clock) -> Follower | None:
+    """Who asks the Alertmanager that a configuration names, None where it names none; asks nothing yet."""
+    section = config.alertmanager
+    if section.url is None:
+        return None
+    marker = parse_matchers(section.normal) if section.normal.strip() else ()
+    asked = Alertmanager(alertmanager_options(config))
+    return Follower(asked, clock, section.every / 1000, marker, config.entity_labels)
+
+
 def _recorder(config: Config, old: Parts, before: Config) -> Recorder | None:
     if config.archive == before.archive:
         return old.recorder
@@ -94,7 +108,7 @@ def _simple(parts: Parts, config: Config) -> None:
     links = {
         "prometheus": config.links.prometheus or parts.address,
         "grafana": config.links.grafana,
-        "alertmanager": config.links.alertmanager,
+        "alertmanager": config.links.alertmanager or config.alertmanager.url,
     }
     parts.links = tuple((name, url) for name, url in links.items() if url)
 

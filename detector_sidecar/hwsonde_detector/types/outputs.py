@@ -23,7 +23,7 @@ class EntityReport:
     deviates as well, so that no episode of its own is told; None where there is none.
 
     ``rows`` are the host's newest rows, which overlap those of the step before; ``circle`` is what it has in common with its peers, as pairs of word
-    and value, empty where nobody is compared with it.
+    and value, empty where nobody is compared with it. ``normal`` are open episodes that are not told because they count as normal, and why.
     """
 
     entity: Entity
@@ -40,12 +40,23 @@ class EntityReport:
     follows: Entity | None = None
     rows: Frame | None = field(default=None, compare=False, repr=False)
     circle: tuple[tuple[str, str], ...] = ()
+    normal: tuple[tuple[Episode, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hushed:
+    """An event that was not told, because what the host does counts as normal: of which kind (where it opens), and why."""
+
+    event: EpisodeEvent
+    kind: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
     """What one step says: reports of the entities that exist (also of those without a new window) and episode events.
 
+    ``hushed`` are events that were not told.
     ``gone`` are entities that were known before and have had no sample for so long that their series must disappear.
     """
 
@@ -53,3 +64,4 @@ class Outputs:
     events: tuple[EpisodeEvent, ...] = ()
     gone: tuple[Entity, ...] = ()
     fault_events: tuple[DataFaultEvent, ...] = ()
+    hushed: tuple[Hushed, ...] = ()

@@ -70,6 +70,7 @@ def host(published: Published, history: History, name: str, monotonic: float, no
         },
         "data": quality(found.data_quality(monotonic)),
         "settings": [setting(finding) for finding in found.settings],
+        "normal": [{"reason": reason, **episode(one)} for one, reason in found.normal],
         "follows": name_of(found.follows) if found.follows is not None else None,
         "links": host_links(dict(published.links), found.entity),
     }

@@ -14,7 +14,7 @@ from hwsonde_detector.incidents.book import Book
 from hwsonde_detector.incidents.entry import Mark
 from hwsonde_detector.incidents.lines import Line
 from hwsonde_detector.incidents.watching import Watched, Watching
-from hwsonde_detector.types import EpisodeEvent, Outputs, Phase
+from hwsonde_detector.types import EpisodeEvent, Hushed, Outputs, Phase
 
 from .made import FINDING, NOW, SICK, book, episode, run, score, step
 
@@ -169,3 +169,51 @@ def test_closing_hundreds_at_once_does_not_hold_the_loop(tmp_path: Path) -> None
     written(made)
     assert alone < time.process_time() - began, "explaining and writing belong to another thread"
     assert len(made.entries()) == 300
+
+
+def hushed(at_ms: int, one, phase: Phase, *, shown: bool = True) -> Outputs:
+    made = step(at_ms, loud=True)
+    reports = tuple(
+        replace(report, normal=((one, "silence 1"),)) if shown and report.entity == one.entity else report
+        for report in made.reports
+    )
+    return replace(made, reports=reports, hushed=(Hushed(EpisodeEvent(phase, at_ms, one), "silence", "silence 1"),))
+
+
+def test_what_counts_as_normal_is_kept_and_told_to_nobody(tmp_path: Path) -> None:
+    made, _, _ = book(tmp_path)
+    heard = []
+    made.listeners.append(lambda entry, what: heard.append(what))
+    one = episode(ONSET)
+    made.take(hushed(ONSET + 3000, one, Phase.OPENED))
+    (entry,) = made.entries()
+    assert (entry.normal, entry.paged, entry.end_ms) == ("silence 1", False, None)
+    made.take(hushed(ONSET + 9000, replace(one, end_ms=ONSET + 9000), Phase.CLOSED, shown=False))
+    written(made)
+    assert heard == []
+    (entry,) = book(tmp_path)[0].entries()
+    assert (entry.normal, entry.end_ms) == ("silence 1", ONSET + 9000)
+
+
+def test_one_that_outlasts_its_silence_is_told_then() -> None:
+    made, _, _ = book()
+    heard = []
+    made.listeners.append(lambda entry, what: heard.append((what, entry.told_ms)))
+    one = episode(ONSET)
+    made.take(hushed(ONSET + 3000, one, Phase.OPENED))
+    made.take(step(ONSET + 9000, open_one=one, events=(EpisodeEvent(Phase.OPENED, ONSET + 9000, one),), loud=True))
+    (entry,) = made.entries()
+    assert (entry.normal, entry.told_ms) == ("", ONSET + 9000)
+    assert heard == [("opened", ONSET + 9000)]
+
+
+def test_one_that_was_paged_stays_one_that_was_paged() -> None:
+    made, _, _ = book()
+    one = episode(ONSET)
+    made.take(step(ONSET + 3000, open_one=one, events=(EpisodeEvent(Phase.OPENED, ONSET + 3000, one),), loud=True))
+    ended = EpisodeEvent(Phase.CLOSED, ONSET + 5000, replace(one, end_ms=ONSET + 5000, because="counts as normal"))
+    made.take(replace(hushed(ONSET + 5000, one, Phase.OPENED), events=(ended,)))
+    written(made)
+    assert [entry.normal for entry in made.entries()] == [""]
+    made.take(hushed(ONSET + 9000, replace(one, end_ms=ONSET + 9000), Phase.CLOSED, shown=False))
+    assert [(entry.normal, entry.end_ms) for entry in made.entries()] == [("", ONSET + 9000)]

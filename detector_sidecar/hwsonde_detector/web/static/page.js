@@ -204,6 +204,8 @@ function showEpisodes(host) {
 function showSettings(host) {
   byId("settings-part").hidden = !host.settings.length;
   byId("settings").replaceChildren(...host.settings.map((one) => make("li", { textContent: one.text })));
+  byId("normal").hidden = !host.normal.length;
+  put(byId("normal"), host.normal.map((one) => `Counts as normal, nobody is paged (${one.reason}): ${one.title}`).join(" "));
   byId("follows").hidden = host.follows === null;
   put(byId("follows"), host.follows === null ? "" : `Deviates as ${host.follows} does, which explains it: no incident of its own is told.`);
 }
