@@ -17,6 +17,7 @@ from hwsonde_detector.drawing import channel_chart, score_chart
 from hwsonde_detector.errors import StateError
 from hwsonde_detector.incidents.book import Book
 from hwsonde_detector.incidents.entry import Entry, Mark, Query, State, select
+from hwsonde_detector.incidents.evidence import evidence_files, packed
 from hwsonde_detector.incidents.marking import Marker
 from hwsonde_detector.incidents.veil import Veil
 from hwsonde_detector.published import Noticeboard
@@ -32,7 +33,7 @@ log = logging.getLogger("hwsonde_detector.incidents")
 _TEMPLATES = Path(__file__).parent / "templates"
 _ROOT = "/incidents"
 _API = "/api/v1/incidents"
-_ONE = re.compile(rf"{_ROOT}/({INCIDENT_FORM})(\.json)?")
+_ONE = re.compile(rf"{_ROOT}/({INCIDENT_FORM})(\.json|\.tar\.gz)?")
 _MARK = re.compile(rf"{_ROOT}/({INCIDENT_FORM})/mark")
 _LONGEST = 200
 _MOST_SIZE = 500
@@ -107,7 +108,7 @@ class Pages:
             route = lambda: self._list_json(request)  # noqa: E731
         elif found := _ONE.fullmatch(request.path):
             name, extension = found[1], found[2]
-            route = lambda: self._one(name, request, as_json=bool(extension))  # noqa: E731
+            route = lambda: self._one(name, request, extension or "")  # noqa: E731
         elif found := _MARK.fullmatch(request.path):
             return self._mark(found[1], request)
         elif request.path.startswith(f"{_ROOT}/"):
@@ -192,7 +193,7 @@ class Pages:
         )
         return _html(page)
 
-    def _one(self, name: str, request: Request, *, as_json: bool) -> Answer:
+    def _one(self, name: str, request: Request, extension: str) -> Answer:
         entry = self._book.get(name)
         if entry is None:
             return line(HTTPStatus.NOT_FOUND, "there is no such incident, or it is not kept any more; see /incidents")
@@ -205,10 +206,9 @@ class Pages:
         alerts = self._alerts.of(entry)
         entry, document, said, shown = self._veil.incident(entry, document, alerts, links)
         document.pop("hosts_named", None)
-        if as_json:
-            return json_answer(
-                {"incident": summary(entry), "alerts": said, "links": shown, **document, "damaged": damaged}
-            )
+        if extension:
+            whole = {"incident": summary(entry), "alerts": said, "links": shown, **document, "damaged": damaged}
+            return json_answer(whole) if extension == ".json" else _evidence(entry, whole)
         # Only who has shown who he is gets a form: without users the page is read-only.
         token = self._marker.form(name) if self._marker is not None and request.user else ""
         return _html(self._render(entry, document, damaged, said, shown, token))
@@ -246,7 +246,6 @@ class Pages:
             timeline=_timeline(entry, document, self._clock.now_ms()),
             alerts=alerts,
             token=token,
-            evidence=False,
         )
 
 
@@ -326,3 +325,10 @@ def _timeline(entry: Entry, document: Mapping[str, Any], now_ms: int) -> Any:  #
 def _html(page: str) -> Answer:
     # Forms of these pages go back to where they came from.
     return Answer(HTTPStatus.OK, _HTML, page.encode("utf-8", "replace"), forms=True)
+
+
+def _evidence(entry: Entry, document: Mapping[str, Any]) -> Answer:
+    note = "Raw samples are not among the files; `hwsonde-detector evidence ID` adds them once the incident is closed."
+    content = packed(entry, evidence_files(document, __version__, (note,)))
+    name = ("Content-Disposition", f'attachment; filename="{entry.id}.tar.gz"')
+    return Answer(HTTPStatus.OK, "application/gzip", content, (("Cache-Control", "no-store"), name))

@@ -86,6 +86,27 @@ class Store:
             ) from error
         return said
 
+    def peek(self) -> None:
+        """Read the index and change nothing: for programs beside the running detector.
+
+        Raises
+        ------
+        StateError
+            There is nothing to read, or it cannot be read.
+        """
+        if self.folder is None:
+            return
+        if not self.folder.is_dir():
+            raise StateError(
+                f"{self.folder}: there are no incidents; name the folder of the running detector by state.dir"
+            )
+        try:
+            with self._lock:
+                self._entries, self._early, _ = _read_index(self.folder / _INDEX)
+                self._listed = self._marks = None
+        except OSError as error:
+            raise StateError(f"{self.folder / _INDEX}: cannot be read ({error.strerror or error})") from error
+
     def entries(self) -> tuple[Entry, ...]:
         """All of them, the newest onset first."""
         with self._lock:

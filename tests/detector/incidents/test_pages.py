@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import tarfile
 from html.parser import HTMLParser
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -113,6 +115,20 @@ def test_an_incident_has_a_page_and_json_beside_it() -> None:
     assert "http://127.0.0.1:9090/graph?" in document["links"]["prometheus"]
     assert "g0.range_input" in document["links"]["prometheus"]
     assert "grafana" not in document["links"], "its address is none that a browser may follow"
+
+
+def test_an_open_incident_can_be_taken_away_as_files() -> None:
+    app, known, history = made(redactor=Redactor(["node"], b"key"))
+    run(known, history, ONSET, close=False)
+    name = known.entries()[0].id
+    status, headers, body = ask(app, f"/incidents/{name}.tar.gz")
+    assert (status, headers["Content-Type"]) == (200, "application/gzip")
+    assert headers["Content-Disposition"] == f'attachment; filename="{name}.tar.gz"'
+    with tarfile.open(fileobj=BytesIO(body)) as archive:
+        files = {one.name: archive.extractfile(one).read() for one in archive.getmembers()}
+    assert set(files) == {f"{name}/{one}" for one in ("incident.json", "summary.txt", "SHA256SUMS")}
+    assert json.loads(files[f"{name}/incident.json"])["causes"]
+    assert b"node17" not in b"".join(files.values())
 
 
 def test_a_closed_incident_keeps_its_address_and_needs_no_script(tmp_path: Path) -> None:
