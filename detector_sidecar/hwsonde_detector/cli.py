@@ -205,6 +205,8 @@ def _secrets(config: Config) -> Iterator[tuple[KeyPath, Secret]]:
                     yield (where, section, f"{name}_env"), EnvSecret(variable)
     for name, file in source.header_files.items():
         yield ("source", "header_files", name), FileSecret(file)
+    if config.automation.token_file is not None:
+        yield ("automation", "token_file"), FileSecret(config.automation.token_file)
 
 
 def _bad_files(config: Config) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hwsonde_detector.config import Config
 from hwsonde_detector.config.identity import Basic, Bearer
+from hwsonde_detector.incidents.automation import Action, Command, Webhook
 from hwsonde_detector.signals.profiles import Profile
 from hwsonde_detector.sources.alertmanager import AlertmanagerOptions
 from hwsonde_detector.sources.archive import ArchiveRecorder
@@ -87,6 +88,16 @@ def alertmanager_options(config: Config, environment: Mapping[str, str] = os.env
         tls.cert_file,
         tls.key_file,
     )
+
+
+def automation_actions(config: Config) -> list[Action]:
+    """What the section ``automation`` says is done for an incident; none where it says nothing."""
+    section, seconds = config.automation, config.automation.timeout / 1000
+    actions: list[Action] = [Command(section.command, seconds)] if section.command else []
+    if section.webhook is not None:
+        token = FileSecret(section.token_file).get if section.token_file is not None else None
+        actions.append(Webhook(section.webhook, seconds, token))
+    return actions
 
 
 def _credentials(config: Config, environment: Mapping[str, str]) -> Credentials:

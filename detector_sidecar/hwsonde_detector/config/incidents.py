@@ -13,7 +13,22 @@ from pydantic import Field
 from hwsonde_detector.config.addresses import Selector, Url
 from hwsonde_detector.config.identity import Basic, Bearer, Tls
 from hwsonde_detector.config.section import Section
-from hwsonde_detector.config.values import RefusedError, Rule, Span, Whole, format_duration, parse_duration, shown
+from hwsonde_detector.config.values import (
+    Choice,
+    FilePath,
+    Items,
+    Real,
+    RefusedError,
+    Rule,
+    Span,
+    Switch,
+    Text,
+    Whole,
+    format_duration,
+    parse_duration,
+    shown,
+)
+from hwsonde_detector.types import Scope, Subsystem
 from hwsonde_detector.types.guidance import Matcher, Normal
 
 SECOND = 1000
@@ -53,6 +68,43 @@ class Alertmanager(Section):
     basic: Basic | None = Field(default=None, description="HTTP basic authentication.")
     bearer: Bearer | None = Field(default=None, description="A bearer token.")
     tls: Tls = Field(default=Tls(), description="Certificates.")
+
+
+class Automation(Section):
+    """A program that is told of incidents as they are paged, to drain or cordon a host. Without `command` and `webhook` nothing is."""
+
+    dry_run: Annotated[bool, Switch()] = Field(
+        default=True, description="Nothing is done; the log and `state.dir/automation.log` say what would be."
+    )
+    command: Annotated[tuple[str, ...], Items(Text(r"[^\x00-\x1f]+", "text on one line"), 0, 50)] = Field(
+        default=(),
+        description="Program and arguments, run without a shell; `{host}`, `{id}`, `{subsystem}`, `{device}` and entity labels such as "
+        "`{node}` are replaced.",
+    )
+    webhook: Annotated[str, Url()] | None = Field(
+        default=None, description="Address that the incident is sent to as JSON."
+    )
+    token_file: Annotated[Path, FilePath()] | None = Field(
+        default=None, description="File with a token for the webhook, sent as `Authorization: Bearer`."
+    )
+    timeout: Annotated[int, Span(SECOND, HOUR)] = Field(
+        default=60 * SECOND, description="How long one action may take."
+    )
+    per_hour: Annotated[int, Whole(1, 1000)] = Field(
+        default=4, description="At most so many incidents are acted on in an hour."
+    )
+    hosts: Annotated[int, Whole(1, 1000)] = Field(default=3, description="At most so many different hosts")
+    hosts_in: Annotated[int, Span(HOUR, 30 * 24 * HOUR)] = Field(default=24 * HOUR, description="in such a time.")
+    scopes: Annotated[tuple[str, ...], Items(Choice(tuple(Scope)), 1, len(Scope))] = Field(
+        default=("device", "host"),
+        description="Incidents that reach so far. A whole job or a fabric is no host's fault.",
+    )
+    subsystems: Annotated[tuple[str, ...], Items(Choice(tuple(Subsystem)), 0, len(Subsystem))] = Field(
+        default=(), description="Parts that count; empty: all."
+    )
+    least_peak: Annotated[float, Real(1, 1e6)] = Field(
+        default=1.0, description="Score that an incident must have reached when it is told of."
+    )
 
 
 @dataclass(frozen=True, slots=True)

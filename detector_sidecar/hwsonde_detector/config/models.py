@@ -14,7 +14,7 @@ from hwsonde_detector.config.addresses import Listen, ListenAddress, Selector, U
 from hwsonde_detector.config.data_faults import DataFaults
 from hwsonde_detector.config.hosts import Peers, Regimes
 from hwsonde_detector.config.identity import Basic, Bearer, Tls
-from hwsonde_detector.config.incidents import Alertmanager, Incidents, Maintenance, MaintenanceText
+from hwsonde_detector.config.incidents import Alertmanager, Automation, Incidents, Maintenance, MaintenanceText
 from hwsonde_detector.config.section import Section
 from hwsonde_detector.config.tree import Path as KeyPath
 from hwsonde_detector.config.values import (
@@ -254,7 +254,12 @@ class Links(Section):
 
     prometheus: Annotated[str, Url()] | None = Field(default=None, description="Prometheus; null: `source.url`.")
     grafana: Annotated[str, Url()] | None = Field(default=None, description="Grafana.")
-    alertmanager: Annotated[str, Url()] | None = Field(default=None, description="Alertmanager.")
+    alertmanager: Annotated[str, Url()] | None = Field(
+        default=None, description="Alertmanager; null: `alertmanager.url`."
+    )
+    detector: Annotated[str, Url()] | None = Field(
+        default=None, description="This detector's own page, for what is sent to others; null: no links to it are sent."
+    )
 
 
 class Log(Section):
@@ -323,6 +328,7 @@ class Config(Section):
         description="Stretches of time in which what some hosts do counts as normal and pages nobody, by name.",
     )
     incidents: Incidents = Field(default=Incidents(), description="")
+    automation: Automation = Field(default=Automation(), description="")
     alertmanager: Alertmanager = Field(default=Alertmanager(), description="")
     web: Web = Field(default=Web(), description="")
     links: Links = Field(default=Links(), description="")

@@ -14,20 +14,15 @@ from hwsonde_detector.clock import Clock, SystemClock
 from hwsonde_detector.config import Config, reload_config
 from hwsonde_detector.config.web_file import read_web_file
 from hwsonde_detector.errors import ArchiveError, ConfigError
-from hwsonde_detector.incidents.book import Book, Mode
-from hwsonde_detector.incidents.marking import Inbox, Marker
-from hwsonde_detector.incidents.pages import Pages
-from hwsonde_detector.incidents.store import FOLDER, Store
-from hwsonde_detector.keys import derived, load_key
+from hwsonde_detector.keys import load_key
 from hwsonde_detector.protection import Keeper
 from hwsonde_detector.published import Published
-from hwsonde_detector.redaction import Redactor
-from hwsonde_detector.service.advice import Advice
+from hwsonde_detector.service.desk import Desk
 from hwsonde_detector.service.loop import Loop
 from hwsonde_detector.service.parts import Parts
 from hwsonde_detector.service.saving import Saver
 from hwsonde_detector.service.signals import Signals, Stopped
-from hwsonde_detector.service.wiring import build, open_follower, rebuild
+from hwsonde_detector.service.wiring import build, rebuild
 from hwsonde_detector.telemetry import Counters
 from hwsonde_detector.web.app import App, Metrics
 from hwsonde_detector.web.guard import Guard
@@ -86,13 +81,7 @@ class Program:
         self._path = config_path
         self._counters = Counters()
         self._history = History()
-        self._key = load_key(config.state.dir)
-        self._book = self._make_book()
-        self._follower = open_follower(config, clock)
-        self._inbox = Inbox()
-        self._advice = Advice(
-            self._inbox, self._follower.normal if self._follower else tuple, config.maintenance, self._counters
-        )
+        self._desk = Desk(config, clock, self._counters, self._history, load_key(config.state.dir))
         self._loop = self._make_loop(build(config))
         # Bound before anything is read, so that a taken port is told at once.
         self._web = self._make_web()
@@ -112,11 +101,8 @@ class Program:
             )
             self._loop.resume()
             self._loop.publish()
-            self._book.resume(self._loop.board.get().past)
+            self._desk.start(self._loop.board.get().past)
             self._record_start()
-            self._book.start()
-            if self._follower is not None:
-                self._follower.start()
             self._web.start()
             try:
                 self._turn_until_stopped()
@@ -125,9 +111,7 @@ class Program:
             finally:
                 log.info("ending: saving models and episodes")
                 self._loop.close()
-                if self._follower is not None:
-                    self._follower.stop()
-                self._book.stop()
+                self._desk.stop()
                 self._web.stop()
         return 0
 
@@ -153,10 +137,9 @@ class Program:
             self._loop.publish()
             return
         self._counters.add(telemetry.RELOADS, 1, "ok")
-        self._advice.maintenance = config.maintenance
-        for name in ("web", "incidents", "alertmanager"):
-            if getattr(config, name) != getattr(self.config, name):
-                log.warning("reload: the section %s changes at the next start", name)
+        if config.web != self.config.web:
+            log.warning("reload: the section web changes at the next start")
+        self._desk.adopt(config, self.config, keep_models=change.keep_models)
         if config.state != self.config.state:
             self._loop.saver = self._make_saver(config)
             self._loop.saver.prepare(self._clock.now_ms(), self._clock.monotonic())
@@ -166,10 +149,8 @@ class Program:
         change.parts.engine.plan = change.plan
         recorder = self._loop.parts.recorder
         self._loop.adopt(change.parts, keep_models=change.keep_models)
-        self._book.mode = _mode(config)
         if not change.keep_models:
             self._history.clear()
-            self._book.clear()
         if not change.keep_models or change.parts.recorder is not recorder:
             # A replay begins with what the engine knows at that moment.
             self._record_start()
@@ -183,32 +164,25 @@ class Program:
             self._clock,
             self._counters,
             self._make_saver(self.config),
-            observers=(self._history.take, self._book.take),
+            observers=(self._history.take, self._desk.book.take),
             interruptible=self._signals.interruptible,
-            adviser=self._advice,
+            adviser=self._desk.advice,
         )
 
     def _make_saver(self, config: Config) -> Saver:
         return Saver(config.state.dir, config.state.save_interval / 1000, self._counters)
 
-    def _make_book(self) -> Book:
-        state, kept = self.config.state, self.config.incidents
-        folder = state.dir / FOLDER if state.dir is not None else None
-        return Book(Store(folder, kept.keep, kept.keep_for), self._history, self._clock, _mode(self.config))
-
     def _make_web(self) -> WebServer:
         web = self.config.web
-        redactor = Redactor(web.redact, derived(self._key, "redaction"))
-        marker = Marker(derived(self._key, "marks"), self._clock, self._inbox.put)
-        pages = Pages(self._book, self._loop.board, self._clock, self._follower, redactor, marker)
+        pages = self._desk.pages(self._loop.board)
         keeper = Keeper(web.config_file, read_web_file)
         guard = Guard(keeper.refresh, web.without_password)
         metrics = Metrics(CONTENT_TYPE, self._exposition)
-        app = App(self._loop.board, self._history, self._clock, metrics, (pages,), guard, redactor)
+        app = App(self._loop.board, self._history, self._clock, metrics, (pages,), guard, self._desk.redactor)
         return WebServer(web.listen.host, web.listen.port, app, keeper.refresh)
 
     def _exposition(self, published: Published, monotonic: float, now_ms: int) -> bytes:
-        return exposition(replace(published, marks=self._book.marks()), monotonic, now_ms)
+        return exposition(replace(published, marks=self._desk.book.marks()), monotonic, now_ms)
 
     def _record_start(self) -> None:
         parts = self._loop.parts
@@ -217,7 +191,3 @@ class Program:
                 parts.recorder.record_start(None, {})
             else:
                 parts.recorder.record_start(*parts.engine.snapshot())
-
-
-def _mode(config: Config) -> Mode:
-    return Mode(config.mode == "shadow", config.window.step, __version__)
