@@ -55,6 +55,8 @@ class Store:
         self.folder = folder
         self._most = most
         self._keep_ms = keep_ms
+        # Whoever writes holds the first one and takes the second, for what is in memory, only for moments: nobody who reads waits for a disk.
+        self._disk = threading.Lock()
         self._lock = threading.RLock()
         self._entries: dict[str, Entry] = {}
         self._listed: tuple[Entry, ...] | None = None
@@ -75,7 +77,7 @@ class Store:
         if self.folder is None:
             return []
         try:
-            with self._lock:
+            with self._disk:
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 said = self._load(self.folder)
                 self._forget_old(now_ms)
@@ -135,24 +137,25 @@ class Store:
         StateError
             It could not be written; it is then known until the end of the process.
         """
-        with self._lock:
-            early = self._early.pop(entry.id, None)
-            if early is not None:
-                entry = marked(entry, *early)
-            self._put(entry)
-            self._memory[entry.id] = document
+        with self._disk:
+            with self._lock:
+                entry = self._with_mark(entry)
+                self._put(entry)
+                self._memory[entry.id] = document
             try:
                 if self.folder is not None:
                     _replace(self.folder / f"{entry.id}.json.gz", _packed(entry, document))
                     self._append(self.folder, [{"entry": entry_document(entry)}])
-                    del self._memory[entry.id]
+                    with self._lock:
+                        del self._memory[entry.id]
             except OSError as error:
                 raise StateError(
                     f"{self.folder}: incident {entry.id} not written ({error.strerror or error}); make room"
                 ) from error
             finally:
-                while len(self._memory) > _IN_MEMORY:
-                    self._memory.popitem(last=False)
+                with self._lock:
+                    while len(self._memory) > _IN_MEMORY:
+                        self._memory.popitem(last=False)
                 self._forget_old(now_ms)
 
     def mark(self, name: str, mark: Mark, at_ms: int, by: str) -> None:
@@ -163,8 +166,9 @@ class Store:
         StateError
             It could not be written; it holds until the end of the process.
         """
-        with self._lock:
-            self._take_mark(name, (mark, at_ms, by))
+        with self._disk:
+            with self._lock:
+                self._take_mark(name, (mark, at_ms, by))
             self._spent += 1
             if self.folder is None:
                 return
@@ -203,6 +207,15 @@ class Store:
         except (ValueError, KeyError, TypeError, EOFError, zlib.error) as error:
             raise StateError(f"{file}: damaged ({type(error).__name__}); its list entry is all that is left") from error
 
+    def _with_mark(self, entry: Entry) -> Entry:
+        """The entry with what was said of it while it was open, or when it had closed before."""
+        early, before = self._early.pop(entry.id, None), self._entries.get(entry.id)
+        if early is not None:
+            return marked(entry, *early)
+        if before is not None and before.mark and not entry.mark:
+            return marked(entry, before.mark, before.marked_ms, before.marked_by)
+        return entry
+
     def _take_mark(self, name: str, said: tuple[Mark, int, str]) -> None:
         known = self._entries.get(name)
         if known is not None:
@@ -225,11 +238,10 @@ class Store:
         for leftover in folder.glob("*.new"):
             with suppress(OSError):
                 leftover.unlink()
-        self._entries, self._early = entries, early
         lost, again = files - entries.keys(), 0
         for name in sorted(lost):
             try:
-                self._entries[name] = read_entry(_unpacked(folder / f"{name}.json.gz")[0])
+                entries[name] = read_entry(_unpacked(folder / f"{name}.json.gz")[0])
                 again += 1
             except (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error) as error:
                 said.append(f"{folder / name}.json.gz: damaged ({type(error).__name__}); it is passed over")
@@ -237,17 +249,20 @@ class Store:
             said.append(
                 f"{folder / _INDEX}: {bad} damaged lines, {again} incidents taken from their own files; the index is written anew"
             )
-        self._listed = self._marks = None
+        with self._lock:
+            self._entries, self._early = entries, early
+            self._listed = self._marks = None
         return said
 
     def _forget_old(self, now_ms: int) -> None:
         _, gone = retained(self.entries(), now_ms, self._most, self._keep_ms)
         if not gone:
             return
-        for entry in gone:
-            del self._entries[entry.id]
-            self._memory.pop(entry.id, None)
-        self._listed = self._marks = None
+        with self._lock:
+            for entry in gone:
+                del self._entries[entry.id]
+                self._memory.pop(entry.id, None)
+            self._listed = self._marks = None
         self._spent += 2 * len(gone)
         if self.folder is None:
             return
@@ -271,9 +286,10 @@ class Store:
             os.fsync(file.fileno())
 
     def _write_index(self, folder: Path) -> None:
-        kept = reversed(self.entries())
-        lines = [_line({"entry": entry_document(entry)}) for entry in kept]
-        lines += [_line(_mark_record(name, said)) for name, said in self._early.items()]
+        with self._lock:
+            kept, early = self.entries(), list(self._early.items())
+        lines = [_line({"entry": entry_document(entry)}) for entry in reversed(kept)]
+        lines += [_line(_mark_record(name, said)) for name, said in early]
         _replace(folder / _INDEX, _HEAD + b"".join(lines))
         self._spent = 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,6 +74,38 @@ def test_what_was_said_of_an_open_incident_is_kept_until_it_closes(tmp_path: Pat
     third.add(entry(7), {}, NOW)
     assert third.get(entry(7).id).mark is Mark.USEFUL
     assert opened(tmp_path)[0].get(entry(7).id).mark is Mark.USEFUL
+
+
+def test_one_that_closes_once_more_keeps_what_was_said(tmp_path: Path) -> None:
+    store = filled(tmp_path, 1)
+    store.mark(entry(0).id, Mark.USEFUL, NOW, "ann")
+    store.add(entry(0, peak=9.0), {}, NOW)
+    known = opened(tmp_path)[0].get(entry(0).id)
+    assert (known.mark, known.marked_by, known.peak) == (Mark.USEFUL, "ann", 9.0)
+
+
+def test_who_reads_does_not_wait_for_the_disk(tmp_path: Path, monkeypatch) -> None:
+    store = filled(tmp_path, 1)
+    began, go_on = threading.Event(), threading.Event()
+
+    def slow(descriptor: int) -> None:
+        began.set()
+        go_on.wait(20)
+
+    monkeypatch.setattr("os.fsync", slow)
+    writing = threading.Thread(target=store.add, args=(entry(1), {"place": 1}, NOW))
+    writing.start()
+    assert began.wait(20)
+    asked = threading.Thread(target=lambda: (store.entries(), store.get("x"), store.marks(), store.marked_early("x")))
+    asked.start()
+    asked.join(10)
+    waited = asked.is_alive()
+    assert store.document(entry(1).id) == {"place": 1}
+    go_on.set()
+    writing.join()
+    asked.join()
+    assert not waited
+    assert len(store.entries()) == 2
 
 
 def test_only_the_newest_are_kept_and_none_for_too_long(tmp_path: Path) -> None:
