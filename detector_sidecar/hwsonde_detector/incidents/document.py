@@ -19,7 +19,7 @@ from hwsonde_detector.types import Entity, Episode, Score, SettingFinding, Subsy
 FORMAT = "hwsonde incident 1"
 # Time that is shown before the onset, in scrapes.
 _LEAD_ROWS = 60
-_MOST_PEERS = 200
+_MOST_PEERS = 100
 _MOST_SETTINGS = 20
 
 
@@ -90,7 +90,8 @@ def incident_document(watched: Watched, around: Surroundings) -> dict[str, Any]:
     episode = watched.episode
     end_ms = episode.end_ms if episode.end_ms is not None else max(around.now_ms, episode.start_ms)
     scores = {episode.entity: tuple(watched.scores), **around.peers}
-    same_time = tuple(one for one in around.others if _touches(one, episode.onset_ms, end_ms))
+    # Only hosts that are shown can be said to have had another one.
+    same_time = tuple(one for one in around.others if one.entity in scores and _touches(one, episode.onset_ms, end_ms))
     run = _Run(
         episode.onset_ms - max(watched.interval_ms, 1),
         max(end_ms, episode.onset_ms),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
+from functools import lru_cache
 
 INCIDENT_FORM = r"\d{8}T\d{6}Z-[0-9a-f]{12}"
 _DIGITS = 12
 
 
+@lru_cache(20_000)
 def incident_id(identity: str, onset_ms: int) -> str:
     """Name of an incident as it stands in addresses and file names: sortable by time, the same after every restart.
 
