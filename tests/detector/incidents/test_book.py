@@ -159,7 +159,7 @@ def test_closing_hundreds_at_once_does_not_hold_the_loop(tmp_path: Path) -> None
     made, history, _ = book(tmp_path)
     history.take(step(ONSET))
     events = []
-    for place in range(300):
+    for place in range(100):
         one = episode(ONSET + place, end_ms=NOW)
         events.append(EpisodeEvent(Phase.CLOSED, NOW, one))
     began = time.process_time()
@@ -168,7 +168,7 @@ def test_closing_hundreds_at_once_does_not_hold_the_loop(tmp_path: Path) -> None
     began = time.process_time()
     written(made)
     assert alone < time.process_time() - began, "explaining and writing belong to another thread"
-    assert len(made.entries()) == 300
+    assert len(made.entries()) == 100
 
 
 def hushed(at_ms: int, one, phase: Phase, *, shown: bool = True) -> Outputs:
