@@ -236,9 +236,7 @@ class Automation:
             return
         record = {"at_ms": now_ms, "result": result, "incident": entry.id, "host": entry.host, "text": text}
         try:
-            with open(self._audit, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-                if file.tell() < _MOST_AUDIT:
-                    file.write(json.dumps(record).encode() + b"\n")
+            _append(self._audit, json.dumps(record).encode() + b"\n")
         except OSError as error:
             log.warning("%s: not written (%s)", self._audit, error.strerror or error)
 
@@ -250,16 +248,24 @@ class Automation:
                 log.error("incident %s: %s: %s, a defect", entry.id, type(error).__name__, error)  # noqa: TRY400
 
 
+def _append(path: Path, content: bytes) -> None:
+    """Append to a file for its owner alone; one that has grown large is put aside under another name, in place of the one before."""
+    with suppress(FileNotFoundError):
+        if path.stat().st_size >= _MOST_AUDIT:
+            path.replace(path.with_name(f"{path.name}.1"))
+    with open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(content)
+
+
 def read_audit(path: Path, *, dry_run: bool) -> list[Act]:
     """What was done, by the newest part of an audit file; with ``dry_run`` what would have been, too. Damaged lines are passed over."""
     counted = ("done", "failed", "dry_run") if dry_run else ("done", "failed")
-    try:
-        with open(path, "rb") as file:
+    lines: list[bytes] = []
+    for one in (path.with_name(f"{path.name}.1"), path):
+        with suppress(OSError), open(one, "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(size - _TAIL, 0))
-            lines = file.read().splitlines()
-    except OSError:
-        return []
+            lines += file.read().splitlines()
     found: dict[str, Act] = {}
     for line in lines:
         with suppress(ValueError, KeyError, TypeError):

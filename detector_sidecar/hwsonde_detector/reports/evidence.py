@@ -66,7 +66,7 @@ def run_evidence(config: Config, wanted: Wanted, world: World) -> int:
         files["kernel.log"] = _kernel(wanted.kernel_log)
     notes += [f"Values of the label {label} are replaced by others." for label in labels]
     files |= evidence_files({"incident": summary(entry), **document}, __version__, notes)
-    redactor = Redactor(labels, derived(load_key(config.state.dir), "redaction"))
+    redactor = redactor_of(config, labels)
     found = [Entity(((label, value),)) for label, some in values.items() for value in sorted(some)]
     content = packed(entry, redacted(files, redactor.known([entry.entity, *named, *found])))
     target = wanted.out or Path(f"{entry.id}.tar.gz")
@@ -111,6 +111,11 @@ def find(entries: Sequence[Entry], name: str) -> Entry:
         f"{name[:80]!r} is not among the {len(entries)} closed incidents that are kept; give an id as the page shows it, "
         "or take /incidents/ID.tar.gz of an open one from the running detector"
     )
+
+
+def redactor_of(config: Config, labels: tuple[str, ...]) -> Redactor:
+    """Replaces these labels as the page does; where there are none no key is looked for, or made."""
+    return Redactor(labels, derived(load_key(config.state.dir), "redaction") if labels else b"")
 
 
 def _samples(config: Config, wanted: Wanted, entry: Entry, notes: list[str], values: Mapping[str, set[str]]) -> bytes:

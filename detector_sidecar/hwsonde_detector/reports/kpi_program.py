@@ -11,10 +11,8 @@ from hwsonde_detector import __version__
 from hwsonde_detector.config import Config
 from hwsonde_detector.errors import ConfigError, StateError
 from hwsonde_detector.hoststate import read_entity
-from hwsonde_detector.keys import derived, load_key
 from hwsonde_detector.past.when import parse_range
-from hwsonde_detector.redaction import Redactor
-from hwsonde_detector.reports.evidence import kept
+from hwsonde_detector.reports.evidence import kept, redactor_of
 from hwsonde_detector.reports.kpi import Span, figures
 from hwsonde_detector.reports.program import World, as_json
 from hwsonde_detector.showing import SHARED, environment, palette
@@ -42,7 +40,7 @@ def run_kpi(config: Config, asked: KpiAsked, world: World) -> int:
     """
     start_ms, end_ms = parse_range(asked.first, asked.last, world.now_ms())
     entries = kept(config).entries()
-    redactor = Redactor(config.web.redact, derived(load_key(config.state.dir), "redaction"))
+    redactor = redactor_of(config, config.web.redact)
     shown = [replace(entry, entity=redactor.entity(entry.entity)) for entry in entries]
     found = figures(shown, Span(start_ms, end_ms), _watched(config, world), __version__)
     try:

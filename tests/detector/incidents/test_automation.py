@@ -97,6 +97,16 @@ def test_what_was_done_counts_after_a_restart(tmp_path: Path) -> None:
     assert read_audit(tmp_path / "none", dry_run=True) == []
 
 
+def test_a_large_audit_file_is_put_aside_and_still_counts(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("hwsonde_detector.incidents.automation._MOST_AUDIT", 50)
+    made, fake, _, _ = automation(Policy(dry_run=False, hosts=5), tmp_path / "audit")
+    for place in range(2):
+        made.handle(incident(f"n{place}"))
+    assert len(fake.told) == 2
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["audit", "audit.1"]
+    assert {act.host for act in read_audit(tmp_path / "audit", dry_run=False)} == {"a/n0", "a/n1"}
+
+
 def test_a_dry_run_spends_nothing_of_what_is_real(tmp_path: Path) -> None:
     dry, _, _, _ = automation(Policy(hosts=1), tmp_path / "audit")
     dry.handle(incident("n1"))
