@@ -1,4 +1,4 @@
-"""The command line: run, check-config, replay, capture, backtest, report."""
+"""The command line: run, check-config, replay, capture, backtest, report, evidence, kpi."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ try:
     from hwsonde_detector.past import command as backtest
     from hwsonde_detector.past.when import joined, parse_span
     from hwsonde_detector.reports import command as report
+    from hwsonde_detector.reports import commands
 except ModuleNotFoundError as error:
     if str(error.name).startswith("hwsonde"):
         raise
@@ -76,39 +77,45 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"hwsonde-detector {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    parsers = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    run = commands.add_parser("run", help="read, score and publish until it is ended", allow_abbrev=False)
+    run = parsers.add_parser("run", help="read, score and publish until it is ended", allow_abbrev=False)
     _configured(run, FLAGS)
     run.set_defaults(command=_run)
 
-    check = commands.add_parser(
+    check = parsers.add_parser(
         "check-config", help="check a configuration and the profiles it names", allow_abbrev=False
     )
     check.add_argument("config_file", metavar="FILE", type=Path)
     check.set_defaults(command=_check, flags=())
 
-    again = commands.add_parser(
-        "replay", help="score a recorded archive again and print JSON lines", allow_abbrev=False
-    )
+    again = parsers.add_parser("replay", help="score a recorded archive again and print JSON lines", allow_abbrev=False)
     again.add_argument("archive", metavar="ARCHIVE", type=Path)
     _configured(again, ("--log.level", "--log.format"))
     again.set_defaults(command=_replay)
 
-    record = commands.add_parser("capture", help="record the source's answers without scoring them", allow_abbrev=False)
+    record = parsers.add_parser("capture", help="record the source's answers without scoring them", allow_abbrev=False)
     record.add_argument("--out", metavar="ARCHIVE", type=Path, required=True, help="file to append to")
     record.add_argument("--for", dest="length", metavar="DURATION", required=True, help="how long, such as 60s")
     record.add_argument("--every", metavar="DURATION", help="how often (default: tick, and 1s where that is auto)")
     _configured(record, ("--source.url", "--log.level", "--log.format"))
     record.set_defaults(command=_capture)
 
-    past = commands.add_parser("backtest", help=backtest.HELP, allow_abbrev=False)
+    past = parsers.add_parser("backtest", help=backtest.HELP, allow_abbrev=False)
     _configured(past, backtest.FLAGS)
     backtest.add_backtest(past, _load)
 
-    explained = commands.add_parser("report", help=report.HELP, allow_abbrev=False)
+    explained = parsers.add_parser("report", help=report.HELP, allow_abbrev=False)
     _configured(explained, report.FLAGS)
     report.add_report(explained, _load)
+
+    packed = parsers.add_parser("evidence", help=commands.EVIDENCE_HELP, allow_abbrev=False)
+    _configured(packed, commands.EVIDENCE_FLAGS)
+    commands.add_evidence(packed, _load)
+
+    counted = parsers.add_parser("kpi", help=commands.KPI_HELP, allow_abbrev=False)
+    _configured(counted, commands.KPI_FLAGS)
+    commands.add_kpi(counted, _load)
     return parser
 
 
@@ -164,7 +171,7 @@ def _check(options: argparse.Namespace) -> int:
 
 def _check_files(config: Config) -> None:
     """See that what the configuration names is there, which a start would only find out later."""
-    problems = [*_bad_secrets(config), *_bad_files(config)]
+    problems = [*_bad_secrets(config), *_bad_files(config), *_bad_protection(config)]
     if problems:
         raise ConfigError("\n".join(problems))
 
@@ -177,27 +184,41 @@ def _bad_secrets(config: Config) -> Iterator[str]:
             yield f"{place(config, path)}: {error}"
 
 
+def _bad_protection(config: Config) -> Iterator[str]:
+    from hwsonde_detector.config.web_file import read_web_file  # noqa: PLC0415
+    from hwsonde_detector.protection import Keeper  # noqa: PLC0415
+
+    try:
+        Keeper(config.web.config_file, read_web_file)
+    except ConfigError as error:
+        yield f"{place(config, ('web', 'config_file'))}: {error}"
+
+
 def _secrets(config: Config) -> Iterator[tuple[KeyPath, Secret]]:
     from hwsonde_detector.sources.auth import EnvSecret, FileSecret  # noqa: PLC0415
 
     source = config.source
-    for section, name in (("basic", "password"), ("bearer", "token")):
-        found = getattr(source, section)
-        if found is not None:
-            file, variable = getattr(found, f"{name}_file"), getattr(found, f"{name}_env")
-            if file is not None:
-                yield ("source", section, f"{name}_file"), FileSecret(file)
-            else:
-                yield ("source", section, f"{name}_env"), EnvSecret(variable)
+    for where, owner in (("source", source), ("alertmanager", config.alertmanager)):
+        for section, name in (("basic", "password"), ("bearer", "token")):
+            found = getattr(owner, section)
+            if found is not None:
+                file, variable = getattr(found, f"{name}_file"), getattr(found, f"{name}_env")
+                if file is not None:
+                    yield (where, section, f"{name}_file"), FileSecret(file)
+                else:
+                    yield (where, section, f"{name}_env"), EnvSecret(variable)
     for name, file in source.header_files.items():
         yield ("source", "header_files", name), FileSecret(file)
+    if config.automation.token_file is not None:
+        yield ("automation", "token_file"), FileSecret(config.automation.token_file)
 
 
 def _bad_files(config: Config) -> Iterator[str]:
-    for key in ("ca_file", "cert_file", "key_file"):
-        path = getattr(config.source.tls, key)
-        if path is not None and (why := _unusable(path)):
-            yield f"{place(config, ('source', 'tls', key))}: {path}: {why}; check the path and its permissions"
+    for where, tls in (("source", config.source.tls), ("alertmanager", config.alertmanager.tls)):
+        for key in ("ca_file", "cert_file", "key_file"):
+            path = getattr(tls, key)
+            if path is not None and (why := _unusable(path)):
+                yield f"{place(config, (where, 'tls', key))}: {path}: {why}; check the path and its permissions"
     path = config.archive.record
     if path is not None and (why := _unusable(path, may_be_new=True)):
         yield f"{place(config, ('archive', 'record'))}: {path}: {why}; choose another file"

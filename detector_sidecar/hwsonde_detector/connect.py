@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from hwsonde_detector.config import Config
+from hwsonde_detector.config.identity import Basic, Bearer
+from hwsonde_detector.incidents.automation import Action, Command, Webhook
 from hwsonde_detector.signals.profiles import Profile
+from hwsonde_detector.sources.alertmanager import AlertmanagerOptions
 from hwsonde_detector.sources.archive import ArchiveRecorder
 from hwsonde_detector.sources.auth import Credentials, EnvSecret, FileSecret, Secret
 from hwsonde_detector.sources.options import SourceOptions
@@ -72,16 +76,45 @@ def source_options(config: Config, environment: Mapping[str, str] = os.environ) 
     )
 
 
-def _credentials(config: Config, environment: Mapping[str, str]) -> Credentials:
-    def secret(path: Path | None, name: str | None) -> Secret:
-        return FileSecret(path) if path is not None else EnvSecret(name or "", environment)
+def alertmanager_options(config: Config, environment: Mapping[str, str] = os.environ) -> AlertmanagerOptions:
+    """The section ``alertmanager``, as its client takes it; ``url`` must be given."""
+    section = config.alertmanager
+    tls = section.tls
+    return AlertmanagerOptions(
+        section.url or "",
+        section.timeout,
+        _identity(section.basic, section.bearer, environment),
+        tls.ca_file,
+        tls.cert_file,
+        tls.key_file,
+    )
 
+
+def automation_actions(config: Config) -> list[Action]:
+    """What the section ``automation`` says is done for an incident; none where it says nothing."""
+    section, seconds = config.automation, config.automation.timeout / 1000
+    actions: list[Action] = [Command(section.command, seconds)] if section.command else []
+    if section.webhook is not None:
+        token = FileSecret(section.token_file).get if section.token_file is not None else None
+        actions.append(Webhook(section.webhook, seconds, token))
+    return actions
+
+
+def _credentials(config: Config, environment: Mapping[str, str]) -> Credentials:
     source = config.source
-    basic, bearer = source.basic, source.bearer
-    return Credentials(
-        basic=(basic.username, secret(basic.password_file, basic.password_env)) if basic else None,
-        bearer=secret(bearer.token_file, bearer.token_env) if bearer else None,
+    return replace(
+        _identity(source.basic, source.bearer, environment),
         tenant=source.tenant,
         headers=source.headers,
         secret_headers={name: FileSecret(path) for name, path in source.header_files.items()},
+    )
+
+
+def _identity(basic: Basic | None, bearer: Bearer | None, environment: Mapping[str, str]) -> Credentials:
+    def secret(path: Path | None, name: str | None) -> Secret:
+        return FileSecret(path) if path is not None else EnvSecret(name or "", environment)
+
+    return Credentials(
+        basic=(basic.username, secret(basic.password_file, basic.password_env)) if basic else None,
+        bearer=secret(bearer.token_file, bearer.token_env) if bearer else None,
     )

@@ -299,5 +299,6 @@ def _told(fleet: FleetState, report: EntityReport, now_ms: int, settings: Settin
         scores=scores,
         open_episodes=(episode,) if episode is not None else (),
         settings=_findings(fleet, entity, now_ms, settings),
+        circle=fleet.home.get(entity, ()),
         follows=muted.leader if muted is not None and muted.leader != entity else None,
     )

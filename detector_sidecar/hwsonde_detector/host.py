@@ -10,6 +10,7 @@ import numpy as np
 
 from hwsonde_detector.decision.ages import training_rows
 from hwsonde_detector.decision.episodes import Persistence
+from hwsonde_detector.decision.feedback import Feedback
 from hwsonde_detector.decision.heard import Heard
 from hwsonde_detector.decision.learning import Memory, Progress
 from hwsonde_detector.decision.model import EntityModel, fit_model
@@ -55,7 +56,7 @@ class HostState:
     evidence of the windows that led to an episode; ``heard_ms`` is the time of the last tick that brought samples, ``rows_heard``
     how many rows came since the start, ``rows_since_window`` how many since the last window; ``absent`` says that it has been silent
     for so long that its series are gone; ``fresh`` is True until the first rows after a start of the detector;
-    ``taken`` are the rows of the last step, for whoever compares hosts.
+    ``taken`` are the rows of the last step, for whoever compares hosts; ``feedback`` is what people said of its episodes.
     """
 
     entity: Entity
@@ -85,6 +86,7 @@ class HostState:
     trend: Trend = field(default_factory=Trend)
     quality: QualityState = field(default_factory=QualityState)
     taken: list[Frame] = field(default_factory=list)
+    feedback: Feedback = field(default_factory=Feedback)
 
 
 def observe(
@@ -243,7 +245,7 @@ def _episode(
         host.onset_ms = None
         host.strengths.clear()
     if closes:
-        host.threshold.episode_closed()
+        host.feedback.closed(host.episode.identity if host.episode is not None else "", host.threshold)
         return _close(host, score.end_ms)
     if opens:
         recent = Newest(judged.values[: row + 1], judged.times[: row + 1], host.interval_ms or 0, settings.window.rows)
@@ -346,4 +348,5 @@ def _report(host: HostState, scores: list[Score], settings: Settings) -> EntityR
         skipped=skipped,
         excused=excused,
         changes=changes,
+        rows=host.recent,
     )

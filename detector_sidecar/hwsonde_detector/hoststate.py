@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsonde_detector.decision.episodes import Persistence
+from hwsonde_detector.decision.feedback import feedback_document, read_feedback
 from hwsonde_detector.decision.heard import Heard
 from hwsonde_detector.decision.learning import Memory, Progress
 from hwsonde_detector.decision.model import model_arrays, restore_model
@@ -50,6 +51,7 @@ def snapshot_host(host: HostState) -> tuple[dict[str, Any], dict[str, NDArray[An
         "threshold": asdict(host.threshold),
         "watch": asdict(host.watch),
         "trend": asdict(host.trend),
+        "feedback": feedback_document(host.feedback),
         "episode": episode_document(host.episode) if host.episode is not None else None,
         "model": None,
         "quality": quality,
@@ -108,6 +110,8 @@ def restore_host(
         watch=Watch(**document["watch"]),
         # States of versions that did not smooth lack it.
         trend=Trend(**document.get("trend", {})),
+        # States of versions that heard nothing from people lack it.
+        feedback=read_feedback(document.get("feedback")),
         quality=restore_quality(document["quality"], arrays),
     )
 

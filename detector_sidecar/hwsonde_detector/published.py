@@ -27,7 +27,7 @@ class PublishedHost:
     ``recent`` are the windows of the trailing hold, oldest first; ``hold_s`` is how long a value must stay to be seen by every scrape:
     the scrape interval and one tick. ``named_by_instance`` says that the label of the host is missing and ``instance`` served.
     ``quality`` says how its data are, known since ``quality_arrived`` on the monotonic clock.
-    ``settings`` and ``follows`` are as in `hwsonde_detector.types.EntityReport`.
+    ``settings``, ``follows`` and ``normal`` are as in `hwsonde_detector.types.EntityReport`.
     """
 
     entity: Entity
@@ -41,6 +41,7 @@ class PublishedHost:
     quality_arrived: float = 0.0
     settings: tuple[SettingFinding, ...] = ()
     follows: Entity | None = None
+    normal: tuple[tuple[Episode, str], ...] = ()
 
     def data_quality(self, monotonic: float) -> DataQuality | None:
         """How the data are, None when nothing has renewed that for three holds."""
@@ -100,6 +101,8 @@ class Published:
         Whether the last reading of the configuration succeeded, and when the one in force was read.
     partial
         Score of partial answers of the source: 1 when there have been no others for a minute.
+    marks
+        How many kept incidents people called useful, and how many noise.
     """
 
     taken: float
@@ -118,6 +121,7 @@ class Published:
     reload_ok: bool = True
     reloaded_ms: int = 0
     partial: float = 0.0
+    marks: tuple[int, int] = (0, 0)
 
     def speaks_of_now(self, host: PublishedHost, monotonic: float, now_ms: int) -> bool:
         """Whether the newest window of a host is of the present, so that its score and its open episode may be told as such.

@@ -40,7 +40,7 @@ def replay(records: Iterable[Start | Tick], plan: Plan) -> Iterator[bytes]:
     Yields
     ------
     bytes
-        JSON lines with the key ``kind``: ``score``, ``event``, ``data_fault``, ``data_fault_event``, ``gone``.
+        JSON lines with the key ``kind``: ``score``, ``event``, ``normal``, ``data_fault``, ``data_fault_event``, ``gone``.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def replay(records: Iterable[Start | Tick], plan: Plan) -> Iterator[bytes]:
             if record.document is not None:
                 engine.restore(record.document, record.arrays)
         else:
-            yield from lines(engine.step(record.read.batch, record.now_ms), record.now_ms)
+            yield from lines(engine.step(record.read.batch, record.now_ms, record.guidance), record.now_ms)
 
 
 def lines(outputs: Outputs, now_ms: int) -> Iterator[bytes]:
@@ -66,6 +66,8 @@ def lines(outputs: Outputs, now_ms: int) -> Iterator[bytes]:
             yield _line("data_fault", now_ms, {"entity": _entity(report.entity), **fault})
     for event in outputs.events:
         yield _line("event", now_ms, _event(event))
+    for hushed in outputs.hushed:
+        yield _line("normal", now_ms, {**_event(hushed.event), "reason": hushed.reason})
     for told in outputs.fault_events:
         yield _line("data_fault_event", now_ms, _fault_event(told))
     for entity in outputs.gone:

@@ -91,6 +91,21 @@ VALUES_DROPPED = _counter(
 EPISODES = _counter(
     "episodes", "Episodes that opened, by the subsystem that was named first.", "subsystem", _SUBSYSTEMS
 )
+EPISODES_NORMAL = _counter(
+    "episodes_normal",
+    "Episodes that were not told because they opened in a silence that says so or in a maintenance window, by which of them.",
+    "kind",
+    ("silence", "maintenance"),
+)
+EPISODES_MARKED = _counter(
+    "episodes_marked", "Incidents that people marked, by what they said.", "mark", ("useful", "noise")
+)
+AUTOMATION = _counter(
+    "automation_actions",
+    "Actions for incidents, by result: done, failed, only said because of a dry run, refused by a limit.",
+    "result",
+    ("done", "failed", "dry_run", "refused"),
+)
 WINDOWS_EXCUSED = _counter(
     "windows_excused",
     "Windows above 1 that opened no episode because workloads had begun, ended or changed phase, by reason.",
@@ -116,6 +131,7 @@ STEP_SECONDS = Family("hwsonde_detector_step_duration_seconds", Kind.SUMMARY, "T
 
 COUNTED = (
     TICKS, LATE_TICKS, READS, READ_ERRORS, READ_SAMPLES, STEP_ERRORS, WINDOWS_SCORED, WINDOWS_SKIPPED, VALUES_DROPPED, EPISODES,
+    EPISODES_NORMAL, EPISODES_MARKED, AUTOMATION,
     WINDOWS_EXCUSED, REGIMES, DATA_FAULTS,
     STATE_SAVES, STATE_FAILURES, RELOADS, READ_SECONDS, STEP_SECONDS,
 )  # fmt: skip

@@ -18,13 +18,24 @@ from hwsonde_detector.fleet import FleetState, note_labels, see, without_slow
 from hwsonde_detector.fleetstate import restore_fleet, snapshot_fleet
 from hwsonde_detector.host import HostState, observe
 from hwsonde_detector.hoststate import restore_host, snapshot_host
+from hwsonde_detector.hushing import Hushing, Told, hush
 from hwsonde_detector.quality import end_faults, judge_data
 from hwsonde_detector.settings import DataFaultSettings, EpisodeSettings, PeerSettings, RegimeSettings, Settings
 from hwsonde_detector.signals.channels import ChannelState
 from hwsonde_detector.signals.entities import Split, entity_from_instance, plan_split
 from hwsonde_detector.signals.health import speaks
 from hwsonde_detector.signals.profiles import Profile
-from hwsonde_detector.types import DataFaultEvent, Entity, EntityReport, EpisodeEvent, Outputs, SampleBatch
+from hwsonde_detector.types import (
+    DataFaultEvent,
+    Entity,
+    EntityReport,
+    Episode,
+    EpisodeEvent,
+    Outputs,
+    Phase,
+    SampleBatch,
+)
+from hwsonde_detector.types.guidance import UNGUIDED, Guidance
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +59,7 @@ class WorkerState:
     """Everything known of every host.
 
     ``split`` says how the last batch's series fell into hosts, ``unnamed`` which of them lack the host's label; ``plan`` is that of the last step,
-    ``fleet`` what hosts tell together.
+    ``fleet`` what hosts tell together, ``hushing`` what is not told because it counts as normal.
     """
 
     hosts: dict[Entity, HostState] = field(default_factory=dict)
@@ -56,9 +67,12 @@ class WorkerState:
     unnamed: frozenset[Entity] = frozenset()
     plan: Plan | None = None
     fleet: FleetState = field(default_factory=FleetState)
+    hushing: Hushing = field(default_factory=Hushing)
 
 
-def step(state: WorkerState, batch: SampleBatch, now_ms: int, plan: Plan) -> tuple[WorkerState, Outputs]:
+def step(
+    state: WorkerState, batch: SampleBatch, now_ms: int, plan: Plan, guidance: Guidance = UNGUIDED
+) -> tuple[WorkerState, Outputs]:
     """Take the samples of one tick.
 
     A host that has been silent for long is told as gone once, its episode closed; its models stay, so that a host or a Prometheus
@@ -74,7 +88,12 @@ def step(state: WorkerState, batch: SampleBatch, now_ms: int, plan: Plan) -> tup
         Time of the tick. Samples decide what is scored; the time only says whose silence has lasted too long.
     plan
         Settings and profiles.
+    guidance
+        What people told since the last step, and what counts as normal now.
     """
+    for mark in guidance.marks:
+        if (known := state.hosts.get(mark.entity)) is not None:
+            known.feedback.mark(mark.identity, mark.kind, known.threshold, busy=known.persistence.open)
     reports: list[EntityReport] = []
     events: list[EpisodeEvent] = []
     gone: list[Entity] = []
@@ -111,7 +130,29 @@ def step(state: WorkerState, batch: SampleBatch, now_ms: int, plan: Plan) -> tup
         if host.last_row_ms is None or now_ms - (host.heard_ms or now_ms) > FORGET_MS:
             del state.hosts[entity]
     reports, events = see(state.fleet, state.hosts, reports, events, now_ms, plan.settings)
-    return state, Outputs(tuple(reports), tuple(events), tuple(gone), tuple(faults))
+    said = hush(state.hushing, guidance.normal, reports, events, now_ms)
+    _uncount(state, said)
+    return state, Outputs(tuple(said.reports), tuple(said.events), tuple(gone), tuple(faults), tuple(said.hushed))
+
+
+def _uncount(state: WorkerState, said: Told) -> None:
+    """What counts as normal is no page of a host, and its end raises no level."""
+    for one in said.hushed:
+        episode = one.event.episode
+        host = state.hosts.get(episode.entity)
+        if host is not None and one.event.phase is Phase.CLOSED:
+            host.feedback.uncount(episode.identity, host.threshold)
+        elif one.event.phase is Phase.OPENED:
+            _count_page(state, episode, -1)
+    for episode in said.late:
+        _count_page(state, episode, 1)
+
+
+def _count_page(state: WorkerState, episode: Episode, by: int) -> None:
+    """Only what a host opened by its own past is counted as its page."""
+    host = state.hosts.get(episode.entity)
+    if host is not None and host.episode is not None and host.episode.identity == episode.identity:
+        host.watch.pages += by
 
 
 def last_row_ms(state: WorkerState) -> int | None:
@@ -159,6 +200,7 @@ def snapshot(state: WorkerState) -> tuple[dict[str, Any], dict[str, NDArray[Any]
         document["hosts"].append(part)
         arrays |= {f"{index}/{key}": value for key, value in own.items()}
     if state.plan is not None:
+        document["hushing"] = dict(state.hushing.waiting)
         document["fleet"], own = snapshot_fleet(state.fleet, state.plan.settings)
         arrays |= {f"fleet/{key}": value for key, value in own.items()}
     return document, arrays
@@ -185,6 +227,8 @@ def restore(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], pla
         own = {key[len(prefix) :]: value for key, value in arrays.items() if key.startswith(prefix)}
         host = restore_host(part, own, plan.settings, same_settings=same)
         state.hosts[host.entity] = host
+    # States of versions in which nothing counted as normal lack it.
+    state.hushing.waiting = {str(name): str(reason) for name, reason in document.get("hushing", {}).items()}
     if "fleet" in document:
         own = {key.removeprefix("fleet/"): value for key, value in arrays.items() if key.startswith("fleet/")}
         state.fleet = restore_fleet(document["fleet"], own, state.hosts, plan.settings)

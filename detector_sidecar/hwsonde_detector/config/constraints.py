@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from hwsonde_detector.config.identity import Basic, Bearer, Tls
 from hwsonde_detector.config.models import Config, Source
 from hwsonde_detector.config.tree import Path as KeyPath
+from hwsonde_detector.config.tree import dotted
 from hwsonde_detector.config.values import format_duration
 
 _HEADER = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
@@ -65,22 +67,44 @@ def constraints(config: Config) -> Iterator[tuple[KeyPath, str]]:
             ("tick",),
             f"{format_duration(config.tick)} is longer than source.max_range; allowed: at most {format_duration(source.max_range)}",
         )
+    yield from _redacted(config)
+    yield from _alerting(config)
     yield from _credentials(source)
     yield from _headers(source)
 
 
+def _alerting(config: Config) -> Iterator[tuple[KeyPath, str]]:
+    alertmanager = config.alertmanager
+    yield from _identity(("alertmanager",), alertmanager.basic, alertmanager.bearer, alertmanager.tls)
+    for name, window in config.maintenance.items():
+        for matcher in window.matchers:
+            if matcher.name not in config.entity_labels:
+                text = f"{matcher.name!r} names no host; allowed: matchers of {', '.join(config.entity_labels)}"
+                yield ("maintenance", name), text
+
+
+def _redacted(config: Config) -> Iterator[tuple[KeyPath, str]]:
+    for place, name in enumerate(config.web.redact):
+        if name not in config.entity_labels:
+            yield ("web", "redact", place), f"{name!r} names no host; allowed: {', '.join(config.entity_labels)}"
+
+
 def _credentials(source: Source) -> Iterator[tuple[KeyPath, str]]:
-    basic, bearer, tls, proxy = source.basic, source.bearer, source.tls, source.proxy
-    if basic and bearer:
-        yield ("source", "bearer"), "given besides source.basic; allowed: one of the two"
-    if basic and (basic.password_file is None) == (basic.password_env is None):
-        yield ("source", "basic"), "no password, or two; allowed: one of password_file and password_env"
-    if bearer and (bearer.token_file is None) == (bearer.token_env is None):
-        yield ("source", "bearer"), "no token, or two; allowed: one of token_file and token_env"
-    if tls.key_file and not tls.cert_file:
-        yield ("source", "tls", "key_file"), "a key without a certificate; allowed: with source.tls.cert_file"
-    if proxy.url and proxy.from_environment:
+    yield from _identity(("source",), source.basic, source.bearer, source.tls)
+    if source.proxy.url and source.proxy.from_environment:
         yield ("source", "proxy", "from_environment"), "given besides source.proxy.url; allowed: one of the two"
+
+
+def _identity(at: KeyPath, basic: Basic | None, bearer: Bearer | None, tls: Tls) -> Iterator[tuple[KeyPath, str]]:
+    where = dotted(at)
+    if basic and bearer:
+        yield (*at, "bearer"), f"given besides {where}.basic; allowed: one of the two"
+    if basic and (basic.password_file is None) == (basic.password_env is None):
+        yield (*at, "basic"), "no password, or two; allowed: one of password_file and password_env"
+    if bearer and (bearer.token_file is None) == (bearer.token_env is None):
+        yield (*at, "bearer"), "no token, or two; allowed: one of token_file and token_env"
+    if tls.key_file and not tls.cert_file:
+        yield (*at, "tls", "key_file"), f"a key without a certificate; allowed: with {where}.tls.cert_file"
 
 
 def _headers(source: Source) -> Iterator[tuple[KeyPath, str]]:

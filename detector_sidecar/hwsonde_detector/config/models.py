@@ -13,6 +13,8 @@ from hwsonde_detector import settings as s
 from hwsonde_detector.config.addresses import Listen, ListenAddress, Selector, Url
 from hwsonde_detector.config.data_faults import DataFaults
 from hwsonde_detector.config.hosts import Peers, Regimes
+from hwsonde_detector.config.identity import Basic, Bearer, Tls
+from hwsonde_detector.config.incidents import Alertmanager, Automation, Incidents, Maintenance, MaintenanceText
 from hwsonde_detector.config.section import Section
 from hwsonde_detector.config.tree import Path as KeyPath
 from hwsonde_detector.config.values import (
@@ -38,47 +40,11 @@ SECOND = 1000
 HOUR = 3600 * SECOND
 
 _LABEL_NAME = Text(r"[a-zA-Z_][a-zA-Z0-9_]*", "the name of a label: letters, digits, underscores")
-_ENV_NAME = Text(r"[a-zA-Z_][a-zA-Z0-9_]*", "the name of an environment variable")
 _LINE = Text(r"[ -~]+", "printable ASCII text on one line")
 _WINDOW = s.WindowSettings()
 _LEARNING = s.LearningSettings()
 _DETECTORS = s.DetectorSettings()
 _EPISODES = s.EpisodeSettings()
-
-
-class Basic(Section):
-    """A user and a password, sent as HTTP basic authentication."""
-
-    username: Annotated[str, Text(r"[^:\x00-\x1f]+", "text without a colon")] = Field(description="Name of the user.")
-    password_file: Annotated[Path, FilePath()] | None = Field(
-        default=None, description="File that holds the password; read again when it changes."
-    )
-    password_env: Annotated[str, _ENV_NAME] | None = Field(
-        default=None, description="Environment variable that holds the password."
-    )
-
-
-class Bearer(Section):
-    """A token, sent as ``Authorization: Bearer``."""
-
-    token_file: Annotated[Path, FilePath()] | None = Field(
-        default=None, description="File that holds the token; read again when it changes."
-    )
-    token_env: Annotated[str, _ENV_NAME] | None = Field(
-        default=None, description="Environment variable that holds the token."
-    )
-
-
-class Tls(Section):
-    """Certificates. That the server's certificate is checked cannot be turned off."""
-
-    ca_file: Annotated[Path, FilePath()] | None = Field(
-        default=None, description="Authorities to trust (PEM) instead of the bundle that comes with Python's certifi."
-    )
-    cert_file: Annotated[Path, FilePath()] | None = Field(default=None, description="Client certificate (PEM).")
-    key_file: Annotated[Path, FilePath()] | None = Field(
-        default=None, description="Its key, where it is not in the same file."
-    )
 
 
 class Proxy(Section):
@@ -284,6 +250,19 @@ class Web(Section):
         default=ListenAddress("0.0.0.0", 9881),  # noqa: S104 - as the exporter does, and documented
         description="Address to listen on.",
     )
+    config_file: Annotated[Path, FilePath()] | None = Field(
+        default=None,
+        description="File with TLS and users, with the keys of Prometheus's exporter-toolkit, as the exporter's `--web.config.file`; "
+        "read again when it changes.",
+    )
+    without_password: Annotated[tuple[str, ...], Items(Choice(("health", "metrics")), 0, 2)] = Field(
+        default=("health",),
+        description="What is answered without a password where there are users: `health` (`/-/healthy`, `/-/ready`), `metrics` (`/metrics`).",
+    )
+    redact: Annotated[tuple[str, ...], Items(_LABEL_NAME, 0, 8)] = Field(
+        default=(),
+        description="Entity labels whose values pages and JSON show under another name; `/metrics` and the log keep them.",
+    )
 
 
 class Links(Section):
@@ -291,7 +270,12 @@ class Links(Section):
 
     prometheus: Annotated[str, Url()] | None = Field(default=None, description="Prometheus; null: `source.url`.")
     grafana: Annotated[str, Url()] | None = Field(default=None, description="Grafana.")
-    alertmanager: Annotated[str, Url()] | None = Field(default=None, description="Alertmanager.")
+    alertmanager: Annotated[str, Url()] | None = Field(
+        default=None, description="Alertmanager; null: `alertmanager.url`."
+    )
+    detector: Annotated[str, Url()] | None = Field(
+        default=None, description="This detector's own page, for what is sent to others; null: no links to it are sent."
+    )
 
 
 class Log(Section):
@@ -355,6 +339,13 @@ class Config(Section):
     peers: Peers = Field(default=Peers(), description="")
     state: State = Field(default=State(), description="")
     archive: Archive = Field(default=Archive(), description="")
+    maintenance: dict[str, Annotated[Maintenance, MaintenanceText()]] = Field(
+        default={},
+        description="Stretches of time in which what some hosts do counts as normal and pages nobody, by name.",
+    )
+    incidents: Incidents = Field(default=Incidents(), description="")
+    automation: Automation = Field(default=Automation(), description="")
+    alertmanager: Alertmanager = Field(default=Alertmanager(), description="")
     web: Web = Field(default=Web(), description="")
     links: Links = Field(default=Links(), description="")
     log: Log = Field(default=Log(), description="")

@@ -62,21 +62,23 @@ class Threshold:
         start = starting_level(healthy, interval_ms, rules.budget)
         moved = 0.0 if self.start is None or self.value is None else self.value - self.start
         self.start = self.value = start
-        self._move(moved)
+        self.shift(moved)
 
-    def episode_closed(self) -> None:
-        """Rise a little: another one as high would have paged again."""
-        self._move(_UP)
+    def rise(self, steps: int = 1) -> float:
+        """Rise a little, as after an episode: another one as high would have paged again; give by how much, in decades."""
+        return self.shift(_UP * steps)
 
     def quiet(self, passed_ms: float, rules: EpisodeSettings) -> None:
         """Fall a little for quiet time: as much in the time that the budget grants one page as one page raises."""
-        self._move(-_UP * passed_ms / DAY_MS * rules.budget / 100.0)
+        self.shift(-_UP * passed_ms / DAY_MS * rules.budget / 100.0)
 
-    def _move(self, by: float) -> None:
+    def shift(self, by: float) -> float:
+        """Move within the floor and the ceiling; give by how much it really moved."""
         if self.start is None or self.value is None:
-            return
-        low, high = max(self.start + _RANGE[0], _LEAST), min(self.start + _RANGE[1], _MOST)
+            return 0.0
+        low, high, before = max(self.start + _RANGE[0], _LEAST), min(self.start + _RANGE[1], _MOST), self.value
         self.value = min(max(self.value + by, low), high)
+        return self.value - before
 
 
 def starting_level(healthy: Floats, interval_ms: int, budget: float) -> float:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from hwsonde_detector.types import Outputs, SampleBatch
+from hwsonde_detector.types.guidance import UNGUIDED, Guidance
 from hwsonde_detector.worker import Plan
 
 
@@ -16,8 +17,8 @@ class Engine(Protocol):
 
     plan: Plan
 
-    def step(self, batch: SampleBatch, now_ms: int) -> Outputs:
-        """Take the samples of one tick; samples seen before change nothing."""
+    def step(self, batch: SampleBatch, now_ms: int, guidance: Guidance = UNGUIDED) -> Outputs:
+        """Take the samples of one tick, and what people told since the last; samples seen before change nothing."""
 
     def last_row_ms(self) -> int | None:
         """Time of the newest row of any host; None before the first."""

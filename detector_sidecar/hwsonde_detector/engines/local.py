@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hwsonde_detector import worker
 from hwsonde_detector.errors import StateError
 from hwsonde_detector.types import Outputs, SampleBatch
+from hwsonde_detector.types.guidance import UNGUIDED, Guidance
 from hwsonde_detector.worker import Plan, WorkerState
 
 
@@ -26,9 +27,9 @@ class LocalEngine:
         self.plan = plan
         self._state = WorkerState()
 
-    def step(self, batch: SampleBatch, now_ms: int) -> Outputs:
-        """Take the samples of one tick; samples seen before change nothing."""
-        self._state, outputs = worker.step(self._state, batch, now_ms, self.plan)
+    def step(self, batch: SampleBatch, now_ms: int, guidance: Guidance = UNGUIDED) -> Outputs:
+        """Take the samples of one tick, and what people told since the last; samples seen before change nothing."""
+        self._state, outputs = worker.step(self._state, batch, now_ms, self.plan, guidance)
         return outputs
 
     def last_row_ms(self) -> int | None:

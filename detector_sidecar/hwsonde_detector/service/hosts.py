@@ -74,6 +74,7 @@ class Hosts:
                 *self._quality_of(entity),
                 report.settings,
                 report.follows,
+                report.normal,
             )
             for entity, report in sorted(self._reports.items())
         )

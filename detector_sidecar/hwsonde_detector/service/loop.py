@@ -15,12 +15,13 @@ from hwsonde_detector.published import Noticeboard, Published, SourceState
 from hwsonde_detector.service.hosts import Hosts
 from hwsonde_detector.service.pace import Cursor, Pace, Slowest, SourceClock, Timeline
 from hwsonde_detector.service.partial import PartialAnswers
-from hwsonde_detector.service.parts import Interruptible, Observer, Parts
+from hwsonde_detector.service.parts import Adviser, Interruptible, Observer, Parts
 from hwsonde_detector.service.saving import Saver
 from hwsonde_detector.service.trouble import Trouble
 from hwsonde_detector.sources.base import Read
 from hwsonde_detector.telemetry import Counters
 from hwsonde_detector.types import EntityReport, Outputs, SampleBatch
+from hwsonde_detector.types.guidance import UNGUIDED
 
 log = logging.getLogger("hwsonde_detector.service")
 
@@ -42,6 +43,8 @@ class Loop:
         Told of the outputs of every step, in this thread.
     interruptible
         Wraps each read, so that a signal may end it.
+    adviser
+        Gives what people told since it was asked last, and what counts as normal at a time; it never waits.
     """
 
     def __init__(
@@ -53,7 +56,9 @@ class Loop:
         *,
         observers: Sequence[Observer] = (),
         interruptible: Interruptible = nullcontext,
+        adviser: Adviser = lambda _: UNGUIDED,
     ) -> None:
+        self._adviser = adviser
         self.parts = parts
         self.counters = counters
         self.saver = saver
@@ -141,7 +146,7 @@ class Loop:
             log.info("caught up: %d windows scored so far", self.counters.value(telemetry.WINDOWS_SCORED))
         self._behind = behind
         self.publish()
-        self._save_if_due(at_once=bool(outputs.events))
+        self._save_if_due(at_once=bool(outputs.events or outputs.hushed))
         if self._behind:
             self._pace.rest()
             return 0.0
@@ -194,8 +199,6 @@ class Loop:
         self.counters.add(telemetry.READS)
         self.counters.add(telemetry.READ_SAMPLES, read.batch.times.size)
         self._tell_future(read.future)
-        if self.parts.recorder is not None:
-            self.parts.recorder.record(until_ms, read)
         return read
 
     def _slowest_ms(self) -> int:
@@ -221,8 +224,12 @@ class Loop:
 
     def _step(self, read: Read, now_ms: int) -> Outputs:
         began = self._clock.monotonic()
+        guidance = self._adviser(now_ms)
+        if self.parts.recorder is not None:
+            self.parts.recorder.record_guidance(guidance)
+            self.parts.recorder.record(now_ms, read)
         try:
-            outputs = self.parts.engine.step(read.batch, now_ms)
+            outputs = self.parts.engine.step(read.batch, now_ms, guidance)
         except Exception as error:
             self.counters.add(telemetry.STEP_ERRORS)
             self._defect.failed(
@@ -250,14 +257,20 @@ class Loop:
         self._hosts.take(outputs, monotonic, self._pace.tick_ms)
         for report in outputs.reports:
             self._count(report)
+        self._count_opened(outputs)
+        for observe in self._observers:
+            observe(outputs)
+
+    def _count_opened(self, outputs: Outputs) -> None:
         for event in outputs.events:
             if event.phase == "opened":
                 self.counters.add(telemetry.EPISODES, 1, str(event.episode.subsystem))
+        for hushed in outputs.hushed:
+            if hushed.event.phase == "opened":
+                self.counters.add(telemetry.EPISODES_NORMAL, 1, hushed.kind)
         for fault in outputs.fault_events:
             if fault.phase == "opened":
                 self.counters.add(telemetry.DATA_FAULTS, 1, str(fault.episode.kind))
-        for observe in self._observers:
-            observe(outputs)
 
     def _count(self, report: EntityReport) -> None:
         self.counters.add(telemetry.WINDOWS_SCORED, len(report.scores))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hwsonde_detector.engines.base import Engine
 from hwsonde_detector.sources.base import Read, Source
 from hwsonde_detector.types import Outputs
+from hwsonde_detector.types.guidance import Guidance
 
 
 class Recorder(Protocol):
@@ -19,6 +20,9 @@ class Recorder(Protocol):
 
     def record(self, now_ms: int, read: Read) -> None:
         """Append the answer that was scored at ``now_ms``."""
+
+    def record_guidance(self, guidance: Guidance) -> None:
+        """Append what people told before the next answer."""
 
     def record_start(self, document: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Append that the engine begins (again), with this state or cold."""
@@ -58,3 +62,4 @@ class Parts:
 
 Interruptible = Callable[[], AbstractContextManager[None]]
 Observer = Callable[[Outputs], None]
+Adviser = Callable[[int], Guidance]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
@@ -11,7 +12,12 @@ from threadpoolctl import threadpool_limits
 from hwsonde_detector import __version__, logs, telemetry
 from hwsonde_detector.clock import Clock, SystemClock
 from hwsonde_detector.config import Config, reload_config
+from hwsonde_detector.config.web_file import read_web_file
 from hwsonde_detector.errors import ArchiveError, ConfigError
+from hwsonde_detector.keys import load_key
+from hwsonde_detector.protection import Keeper
+from hwsonde_detector.published import Published
+from hwsonde_detector.service.desk import Desk
 from hwsonde_detector.service.loop import Loop
 from hwsonde_detector.service.parts import Parts
 from hwsonde_detector.service.saving import Saver
@@ -19,6 +25,7 @@ from hwsonde_detector.service.signals import Signals, Stopped
 from hwsonde_detector.service.wiring import build, rebuild
 from hwsonde_detector.telemetry import Counters
 from hwsonde_detector.web.app import App, Metrics
+from hwsonde_detector.web.guard import Guard
 from hwsonde_detector.web.history import History
 from hwsonde_detector.web.server import WebServer
 from hwsonde_detector.writers.exposition import exposition
@@ -74,6 +81,7 @@ class Program:
         self._path = config_path
         self._counters = Counters()
         self._history = History()
+        self._desk = Desk(config, clock, self._counters, self._history, load_key(config.state.dir))
         self._loop = self._make_loop(build(config))
         # Bound before anything is read, so that a taken port is told at once.
         self._web = self._make_web()
@@ -92,6 +100,8 @@ class Program:
                 "hwsonde-detector %s: page at port %d, reading %s", __version__, self.port, self._loop.parts.address
             )
             self._loop.resume()
+            self._loop.publish()
+            self._desk.start(self._loop.board.get().past)
             self._record_start()
             self._web.start()
             try:
@@ -101,6 +111,7 @@ class Program:
             finally:
                 log.info("ending: saving models and episodes")
                 self._loop.close()
+                self._desk.stop()
                 self._web.stop()
         return 0
 
@@ -128,6 +139,7 @@ class Program:
         self._counters.add(telemetry.RELOADS, 1, "ok")
         if config.web != self.config.web:
             log.warning("reload: the section web changes at the next start")
+        self._desk.adopt(config, self.config, keep_models=change.keep_models)
         if config.state != self.config.state:
             self._loop.saver = self._make_saver(config)
             self._loop.saver.prepare(self._clock.now_ms(), self._clock.monotonic())
@@ -152,16 +164,25 @@ class Program:
             self._clock,
             self._counters,
             self._make_saver(self.config),
-            observers=(self._history.take,),
+            observers=(self._history.take, self._desk.book.take),
             interruptible=self._signals.interruptible,
+            adviser=self._desk.advice,
         )
 
     def _make_saver(self, config: Config) -> Saver:
         return Saver(config.state.dir, config.state.save_interval / 1000, self._counters)
 
     def _make_web(self) -> WebServer:
-        app = App(self._loop.board, self._history, self._clock, Metrics(CONTENT_TYPE, exposition))
-        return WebServer(self.config.web.listen.host, self.config.web.listen.port, app)
+        web = self.config.web
+        pages = self._desk.pages(self._loop.board)
+        keeper = Keeper(web.config_file, read_web_file)
+        guard = Guard(keeper.refresh, web.without_password)
+        metrics = Metrics(CONTENT_TYPE, self._exposition)
+        app = App(self._loop.board, self._history, self._clock, metrics, (pages,), guard, self._desk.redactor)
+        return WebServer(web.listen.host, web.listen.port, app, keeper.refresh)
+
+    def _exposition(self, published: Published, monotonic: float, now_ms: int) -> bytes:
+        return exposition(replace(published, marks=self._desk.book.marks()), monotonic, now_ms)
 
     def _record_start(self) -> None:
         parts = self._loop.parts

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
+from hwsonde_detector.clock import Clock
 from hwsonde_detector.config import Config, load_profiles
-from hwsonde_detector.connect import open_recorder, open_source
+from hwsonde_detector.config.incidents import parse_matchers
+from hwsonde_detector.connect import alertmanager_options, automation_actions, open_recorder, open_source
 from hwsonde_detector.engines.local import LocalEngine
+from hwsonde_detector.incidents.alertmanager import Follower
+from hwsonde_detector.incidents.automation import FILE_NAME, Automation
+from hwsonde_detector.incidents.entry import Entry
+from hwsonde_detector.incidents.marking import Marker
+from hwsonde_detector.incidents.pages import summary
+from hwsonde_detector.incidents.policy import Policy
 from hwsonde_detector.service.parts import Parts, Recorder
+from hwsonde_detector.sources.alertmanager import Alertmanager
 from hwsonde_detector.worker import Plan, shaping
 from hwsonde_detector.writers.exposition import check_entity_labels
 
@@ -60,6 +71,43 @@ def rebuild(config: Config, old: Parts, before: Config) -> Change:
     return Change(parts, plan, keep)
 
 
+def open_follower(config: Config, clock: Clock) -> Follower | None:
+    """Who asks the Alertmanager that a configuration names, None where it names none; asks nothing yet."""
+    section = config.alertmanager
+    if section.url is None:
+        return None
+    marker = parse_matchers(section.normal) if section.normal.strip() else ()
+    asked = Alertmanager(alertmanager_options(config))
+    return Follower(asked, clock, section.every / 1000, marker, config.entity_labels)
+
+
+def open_automation(config: Config, clock: Clock, marker: Marker, count: Callable[[str], None]) -> Automation | None:
+    """Who acts on incidents as a configuration says, None where it says nothing; does nothing yet."""
+    actions, section = automation_actions(config), config.automation
+    if not actions:
+        return None
+    policy = Policy(
+        section.dry_run,
+        section.per_hour,
+        section.hosts,
+        section.hosts_in,
+        frozenset(section.scopes),
+        frozenset(section.subsystems),
+        section.least_peak,
+    )
+    base = config.links.detector
+
+    def tell(entry: Entry) -> dict[str, Any]:
+        told = summary(entry)
+        if base is None:
+            return told
+        page = f"{base.rstrip('/')}/incidents/{entry.id}"
+        return {**told, "page": page, "mark": f"{page}/mark?{urlencode({'token': marker.link(entry.id)})}"}
+
+    audit = config.state.dir / FILE_NAME if config.state.dir is not None else None
+    return Automation(actions, policy, clock, audit, tell, count)
+
+
 def _recorder(config: Config, old: Parts, before: Config) -> Recorder | None:
     if config.archive == before.archive:
         return old.recorder
@@ -94,7 +142,7 @@ def _simple(parts: Parts, config: Config) -> None:
     links = {
         "prometheus": config.links.prometheus or parts.address,
         "grafana": config.links.grafana,
-        "alertmanager": config.links.alertmanager,
+        "alertmanager": config.links.alertmanager or config.alertmanager.url,
     }
     parts.links = tuple((name, url) for name, url in links.items() if url)
 

@@ -5,6 +5,7 @@ three little-endian 32-bit numbers) and a payload, whose first byte says its kin
 
 - a read: the time it was scored at and the time up to which samples were left out (two signed 64-bit numbers), the warnings
   (32-bit length, JSON) and the server's answers, compressed by zlib;
+- what people told before the next read, and what counts as normal from then on (JSON);
 - a start: the state that the detector began with (32-bit length, JSON, then arrays as npz), or nothing after a cold start.
 
 A record that a crash or a full disk cut off can only be the last one: reading ends before it, and appending overwrites it.
@@ -19,7 +20,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self, TypeAlias
@@ -33,6 +34,7 @@ from hwsonde_detector.files import open_at_once
 from hwsonde_detector.sources.base import Read
 from hwsonde_detector.sources.decode import SeriesTable, decode_answers, without_future
 from hwsonde_detector.types import SampleBatch
+from hwsonde_detector.types.guidance import UNGUIDED, Guidance, Normal, guidance_document, read_guidance
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -41,7 +43,7 @@ _HEADER = struct.Struct("<III")
 _CHECKED = struct.Struct("<II")
 _READ = struct.Struct("<Bqq?I")
 _START = struct.Struct("<B?I")
-_KIND_READ, _KIND_START = 1, 2
+_KIND_READ, _KIND_START, _KIND_GUIDANCE = 1, 2, 3
 _LEVEL = 1  # of zlib: a tick's cost matters more than the last tenth of the size
 _MAX_PAYLOAD = 1 << 31
 _UNREADABLE = (struct.error, ValueError, KeyError, TypeError, zlib.error, OSError, EOFError)
@@ -59,10 +61,11 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """An answer, and the time that it was scored at."""
+    """An answer, the time that it was scored at, and what people told with it."""
 
     now_ms: int
     read: Read
+    guidance: Guidance = UNGUIDED
 
 
 class ArchiveRecorder:
@@ -84,6 +87,7 @@ class ArchiveRecorder:
     def __init__(self, path: Path, max_bytes: int = 1 << 30) -> None:
         self.path = path
         self.stopped = False
+        self._normal: tuple[Normal, ...] | None = None
         self._max_bytes = max_bytes
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
@@ -109,10 +113,18 @@ class ArchiveRecorder:
             head = _READ.pack(_KIND_READ, now_ms, read.since_ms, read.raw is not None, len(warnings))
             self._append(head + warnings + zlib.compress(read.raw or b"", _LEVEL))
 
+    def record_guidance(self, guidance: Guidance) -> None:
+        """Append what people told before the next answer; nothing where it is what was told before."""
+        if not self.stopped and (guidance.marks or guidance.normal != (self._normal or ())):
+            self._append(bytes([_KIND_GUIDANCE]) + orjson.dumps(guidance_document(guidance)))
+            self._normal = guidance.normal
+
     def record_start(self, document: Mapping[str, Any] | None, arrays: Arrays) -> None:
         """Append that the detector begins with this state (None: cold), so that a replay begins with it too."""
         if self.stopped:
             return
+        # A replay that begins here knows of nothing that is normal.
+        self._normal = None
         if document is None:
             self._append(_START.pack(_KIND_START, False, 0))  # noqa: FBT003 - a field of the record
             return
@@ -216,6 +228,7 @@ class ArchiveSource:
         """Give everything, in order."""
         known = SeriesTable()
         self.warning = None
+        told = UNGUIDED
         with self._open() as file:
             size, end = os.fstat(file.fileno()).st_size, len(MAGIC)
             for at, length, crc in _walk(file, self.path, size):
@@ -229,7 +242,14 @@ class ArchiveSource:
                 except (*_UNREADABLE, SourceError) as error:
                     raise ArchiveError(f"{_damaged(self.path, at)} ({type(error).__name__})") from None
                 end = at + _HEADER.size + length
-                yield record
+                if isinstance(record, Guidance):
+                    told = record
+                elif isinstance(record, Tick):
+                    yield replace(record, guidance=told)
+                    told = Guidance(normal=told.normal)
+                else:
+                    told = UNGUIDED
+                    yield record
             if end < size:
                 self.warning = f"{self.path}: the last record was cut off; all before it was used"
 
@@ -310,7 +330,9 @@ def _damaged(path: Path, at: int) -> str:
     return f"{path}: the record at byte {at} is damaged; restore the archive from a copy, or record anew"
 
 
-def _decode(payload: bytes, known: SeriesTable) -> Start | Tick:
+def _decode(payload: bytes, known: SeriesTable) -> Start | Tick | Guidance:
+    if payload[0] == _KIND_GUIDANCE:
+        return read_guidance(orjson.loads(payload[1:]))
     if payload[0] == _KIND_START:
         _, warm, length = _START.unpack_from(payload)
         if not warm:

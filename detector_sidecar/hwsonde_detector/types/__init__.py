@@ -15,6 +15,7 @@ from hwsonde_detector.types.faults import (
 )
 from hwsonde_detector.types.outputs import (
     EntityReport,
+    Hushed,
     Outputs,
 )
 from hwsonde_detector.types.samples import (
@@ -60,6 +61,7 @@ __all__ = [
     "FaultKind",
     "Floats",
     "Frame",
+    "Hushed",
     "Labels",
     "Learning",
     "Mask",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hwsonde_detector.types.faults import DataFaultEvent, DataQuality
-from hwsonde_detector.types.samples import Entity
+from hwsonde_detector.types.samples import Entity, Frame
 from hwsonde_detector.types.scores import Episode, EpisodeEvent, Learning, Score, SettingFinding
 
 
@@ -21,6 +21,9 @@ class EntityReport:
 
     ``settings`` are those that differ from its peers' or were changed lately, ``follows`` the host whose trouble explains that this one
     deviates as well, so that no episode of its own is told; None where there is none.
+
+    ``rows`` are the host's newest rows, which overlap those of the step before; ``circle`` is what it has in common with its peers, as pairs of word
+    and value, empty where nobody is compared with it. ``normal`` are open episodes that are not told because they count as normal, and why.
     """
 
     entity: Entity
@@ -35,12 +38,25 @@ class EntityReport:
     quality: DataQuality | None = None
     settings: tuple[SettingFinding, ...] = ()
     follows: Entity | None = None
+    rows: Frame | None = field(default=None, compare=False, repr=False)
+    circle: tuple[tuple[str, str], ...] = ()
+    normal: tuple[tuple[Episode, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hushed:
+    """An event that was not told, because what the host does counts as normal: of which kind (where it opens), and why."""
+
+    event: EpisodeEvent
+    kind: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
     """What one step says: reports of the entities that exist (also of those without a new window) and episode events.
 
+    ``hushed`` are events that were not told.
     ``gone`` are entities that were known before and have had no sample for so long that their series must disappear.
     """
 
@@ -48,3 +64,4 @@ class Outputs:
     events: tuple[EpisodeEvent, ...] = ()
     gone: tuple[Entity, ...] = ()
     fault_events: tuple[DataFaultEvent, ...] = ()
+    hushed: tuple[Hushed, ...] = ()

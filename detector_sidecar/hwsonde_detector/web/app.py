@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jinja2
-import orjson
 
 from hwsonde_detector.clock import Clock
 from hwsonde_detector.published import Noticeboard, Published
+from hwsonde_detector.redaction import Redactor, replaced
 from hwsonde_detector.web import documents
+from hwsonde_detector.web.answers import Answer, Pages, Request, json_answer, line
+from hwsonde_detector.web.guard import Guard
 from hwsonde_detector.web.history import History
 
 if TYPE_CHECKING:
@@ -23,14 +25,9 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 _HOSTS = "/api/v1/hosts/"
-_SECURITY = (
-    (
-        "Content-Security-Policy",
-        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",
-    ),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-)
+_POLICY = "default-src 'self'; base-uri 'none'; form-action {}; frame-ancestors 'none'; object-src 'none'"
+_SECURITY = (("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "no-referrer"))
+_MOST_BODY = 4096
 # A loop that has not turned for so long is stuck: the longest read and the longest step are far below it.
 _STUCK_S = 120.0
 
@@ -41,20 +38,6 @@ class Metrics:
 
     content_type: str
     render: Callable[[Published, float, int], bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Status, type and body of a response."""
-
-    status: HTTPStatus
-    content_type: str
-    body: bytes
-    headers: tuple[tuple[str, str], ...] = (("Cache-Control", "no-store"),)
-
-
-def _line(status: HTTPStatus, text: str, *headers: tuple[str, str]) -> Answer:
-    return Answer(status, "text/plain; charset=utf-8", f"{text}\n".encode(), (("Cache-Control", "no-store"), *headers))
 
 
 class App:
@@ -70,9 +53,27 @@ class App:
         Time.
     metrics
         Renders /metrics.
+    more
+        Further parts, asked in order for what is none of these.
+    guard
+        Who may read.
+    redactor
+        What is shown under another name.
     """
 
-    def __init__(self, board: Noticeboard, history: History, clock: Clock, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        board: Noticeboard,
+        history: History,
+        clock: Clock,
+        metrics: Metrics,
+        more: Sequence[Pages] = (),
+        guard: Guard | None = None,
+        redactor: Redactor | None = None,
+    ) -> None:
+        self._redactor = redactor or Redactor()
+        self._more = tuple(more)
+        self._guard = guard or Guard()
         self._board = board
         self._history = history
         self._clock = clock
@@ -90,6 +91,7 @@ class App:
         )
         self._routes: dict[str, Callable[[], Answer]] = {
             "/": self._html,
+            "/favicon.ico": lambda: Answer(HTTPStatus.NO_CONTENT, "image/x-icon", b""),
             "/metrics": self._text,
             "/-/healthy": self._healthy,
             "/-/ready": self._ready,
@@ -99,37 +101,45 @@ class App:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
-        method = environ.get("REQUEST_METHOD", "GET")
-        answer = self.answer(method, environ.get("PATH_INFO", ""))
+        method, raw_path = environ.get("REQUEST_METHOD", "GET"), environ.get("PATH_INFO", "")
+        # Read in any case: what stays in the connection would be taken for the next request.
+        body = _body(environ)
+        user, refusal = self._guard.admit(raw_path, environ.get("HTTP_AUTHORIZATION"), environ.get("REMOTE_ADDR", ""))
+        answer = refusal or self.answer(method, raw_path, environ.get("QUERY_STRING", ""), body, user)
         headers = [
             ("Content-Type", answer.content_type),
             ("Content-Length", str(len(answer.body))),
             *answer.headers,
+            ("Content-Security-Policy", _POLICY.format("'self'" if answer.forms else "'none'")),
             *_SECURITY,
+            *self._guard.headers,
         ]
         start_response(f"{answer.status.value} {answer.status.phrase}", headers)
         return [] if method == "HEAD" else [answer.body]
 
-    def answer(self, method: str, raw_path: str) -> Answer:
+    def answer(self, method: str, raw_path: str, query: str = "", body: bytes = b"", user: str = "") -> Answer:
         """Answer to a method and a path as WSGI gives it (bytes in Latin-1)."""
-        if method not in ("GET", "HEAD"):
-            return _line(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are answered here", ("Allow", "GET, HEAD"))
         try:
             path = raw_path.encode("latin-1").decode("utf-8")
         except UnicodeError:
-            return _line(HTTPStatus.BAD_REQUEST, "the path is not UTF-8")
+            return line(HTTPStatus.BAD_REQUEST, "the path is not UTF-8")
+        for part in self._more:
+            if found := part.answer(Request(method, path, query, body, user)):
+                return found
+        if method not in ("GET", "HEAD"):
+            return line(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are answered here", ("Allow", "GET, HEAD"))
         if route := self._routes.get(path):
             return route()
         if path.startswith(_HOSTS):
             return self._host(path.removeprefix(_HOSTS))
-        found = self._static.get(path.removeprefix("/static/")) if path.startswith("/static/") else None
-        return found or _line(HTTPStatus.NOT_FOUND, "there is no such page; begin at /")
+        static = self._static.get(path.removeprefix("/static/")) if path.startswith("/static/") else None
+        return static or line(HTTPStatus.NOT_FOUND, "there is no such page; begin at /")
 
     def _html(self) -> Answer:
         board = self._board.get()
         page = self._page.render(
             hosts=self._host_document(board),
-            episodes=documents.episodes(board),
+            episodes=self._shown(documents.episodes(board), board),
             age=documents.duration(self._clock.now_ms() - board.started_ms),
         )
         return Answer(HTTPStatus.OK, "text/html; charset=utf-8", page.encode("utf-8", "replace"))
@@ -142,43 +152,53 @@ class App:
         board = self._board.get()
         age = self._clock.monotonic() - board.taken
         if age > max(_STUCK_S, 3 * board.tick_ms / 1000):
-            return _line(HTTPStatus.SERVICE_UNAVAILABLE, f"the loop has not turned for {age:.0f} s")
-        return _line(HTTPStatus.OK, "healthy")
+            return line(HTTPStatus.SERVICE_UNAVAILABLE, f"the loop has not turned for {age:.0f} s")
+        return line(HTTPStatus.OK, "healthy")
 
     def _ready(self) -> Answer:
         board = self._board.get()
+        if not board.source.answered and (self._guard.asks or self._redactor.active):
+            # Whoever needs no password for this must not learn an address from it.
+            return line(HTTPStatus.SERVICE_UNAVAILABLE, "not ready: nothing was read yet")
         if not board.source.answered:
-            return _line(HTTPStatus.SERVICE_UNAVAILABLE, documents.source(board, self._clock.now_ms())["text"])
-        return _line(HTTPStatus.OK, "ready")
+            return line(HTTPStatus.SERVICE_UNAVAILABLE, documents.source(board, self._clock.now_ms())["text"])
+        return line(HTTPStatus.OK, "ready")
 
     def _hosts(self) -> Answer:
-        return _json(self._host_document(self._board.get()))
+        return json_answer(self._host_document(self._board.get()))
 
-    def _host_document(self, board: Published) -> dict[str, object]:
-        return documents.hosts(board, self._history, self._clock.monotonic(), self._clock.now_ms())
+    def _host_document(self, board: Published) -> Any:  # noqa: ANN401 - JSON values
+        found = documents.hosts(board, self._history, self._clock.monotonic(), self._clock.now_ms())
+        return self._shown(found, board)
 
     def _host(self, name: str) -> Answer:
         board, monotonic, now_ms = self._board.get(), self._clock.monotonic(), self._clock.now_ms()
         # The server leaves an encoded slash as it is, so that it can be told from one that parts the path.
-        found = documents.host(board, self._history, re.sub("%2f", "/", name, flags=re.IGNORECASE), monotonic, now_ms)
-        return _json(found) if found is not None else _line(HTTPStatus.NOT_FOUND, "no host of this name is known")
+        name = re.sub("%2f", "/", name, flags=re.IGNORECASE)
+        if self._redactor.active:
+            called = {documents.name_of(self._redactor.entity(one.entity)): one.entity for one in board.hosts}
+            name = documents.name_of(called[name]) if name in called else ""
+        found = documents.host(board, self._history, name, monotonic, now_ms)
+        if found is None:
+            return line(HTTPStatus.NOT_FOUND, "no host of this name is known")
+        return json_answer(self._shown({**found, "links": {}} if self._redactor.active else found, board))
 
     def _episodes(self) -> Answer:
-        return _json(documents.episodes(self._board.get()))
+        board = self._board.get()
+        return json_answer(self._shown(documents.episodes(board), board))
+
+    def _shown(self, document: Any, board: Published) -> Any:  # noqa: ANN401 - JSON values
+        """A document as it may be shown."""
+        if not self._redactor.active:
+            return document
+        entities = [*(host.entity for host in board.hosts), *(one.entity for one in board.past)]
+        return replaced(document, self._redactor.known(entities))
 
 
-def _json(document: object) -> Answer:
+def _body(environ: WSGIEnvironment) -> bytes:
+    """What was sent, if it is short enough for any form of ours; else nothing."""
     try:
-        body = orjson.dumps(document)
-    except TypeError:
-        # Label values may hold lone surrogates, which no JSON text can; they are shown as a replacement character.
-        body = orjson.dumps(_clean(document))
-    return Answer(HTTPStatus.OK, "application/json", body)
-
-
-def _clean(value: object) -> object:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_clean(key): _clean(inner) for key, inner in value.items()}
-    return [_clean(inner) for inner in value] if isinstance(value, list | tuple) else value
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+    except ValueError:
+        return b""
+    return bytes(environ["wsgi.input"].read(length)) if 0 < length <= _MOST_BODY else b""

@@ -13,6 +13,7 @@ from typing import Any
 from hwsonde_detector import __version__
 from hwsonde_detector.published import Published, PublishedHost
 from hwsonde_detector.types import Contribution, Device, Entity, Episode, Floats, Score, SettingFinding
+from hwsonde_detector.types.naming import incident_id
 from hwsonde_detector.web.history import SUBSYSTEMS, History, Track, thin
 from hwsonde_detector.web.links import host_links
 from hwsonde_detector.web.quality import quality
@@ -69,6 +70,7 @@ def host(published: Published, history: History, name: str, monotonic: float, no
         },
         "data": quality(found.data_quality(monotonic)),
         "settings": [setting(finding) for finding in found.settings],
+        "normal": [{"reason": reason, **episode(one)} for one, reason in found.normal],
         "follows": name_of(found.follows) if found.follows is not None else None,
         "links": host_links(dict(published.links), found.entity),
     }
@@ -204,6 +206,7 @@ def episode(one: Episode) -> dict[str, Any]:
     """An episode for people and programs."""
     return {
         "identity": one.identity,
+        "incident": incident_id(one.identity, one.onset_ms),
         "host": name_of(one.entity),
         "subsystem": str(one.subsystem),
         "scope": str(one.scope),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from urllib.parse import urlencode, urlsplit
 
 from hwsonde_detector.types import Entity
+
+_AROUND_MS = 900_000
 
 
 def safe(url: str) -> str | None:
@@ -38,6 +41,26 @@ def host_links(links: Mapping[str, str], entity: Entity) -> dict[str, str]:
             out[name] = f"{base}/d/hwsonde-host?{query}"
         else:
             out[name] = base
+    return out
+
+
+def incident_links(links: Mapping[str, str], entity: Entity, onset_ms: int, end_ms: int | None) -> dict[str, str]:
+    """The same for an incident, with its range of time and a quarter of an hour around it."""
+    begin_ms = onset_ms - _AROUND_MS
+    last_ms = None if end_ms is None else end_ms + _AROUND_MS
+    out: dict[str, str] = {}
+    for name, url in host_links(links, entity).items():
+        if name == "prometheus":
+            length_s = ((last_ms if last_ms is not None else onset_ms + 4 * _AROUND_MS) - begin_ms) // 1000
+            moment = {"g0.range_input": f"{max(length_s, 60)}s"}
+            if last_ms is not None:
+                moment["g0.end_input"] = datetime.fromtimestamp(last_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+            query = urlencode({"g0.expr": score_query(entity), "g0.tab": "0", **moment})
+            out[name] = f"{url.partition('?')[0]}?{query}"
+        elif name == "grafana":
+            out[name] = f"{url}&{urlencode({'from': begin_ms, 'to': 'now' if last_ms is None else last_ms})}"
+        else:
+            out[name] = url
     return out
 
 

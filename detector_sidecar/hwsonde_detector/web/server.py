@@ -12,13 +12,16 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cheroot import wsgi
+from cheroot.makefile import MakeFile
 from cheroot.server import HTTPConnection
 
 from hwsonde_detector.errors import ListenError
+from hwsonde_detector.protection import OPEN, Protection, peer_names
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -33,26 +36,60 @@ _CONNECTIONS = 128
 _HEADER_BYTES = 16_384
 _BODY_BYTES = 65_536
 _STOP_S = 0.5
+_HANDSHAKE = b"\x16"  # the first byte of a TLS connection
+_NO_TLS = b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\n\r\nthis port speaks HTTPS only\n"
 
 
 class _Connection(HTTPConnection):
     """A connection.
 
     ``due`` is when its present request must be over, None between requests; ``accepted`` is when it came, ``asked`` whether it has sent
-    anything since, ``given_up`` whether it had to make room.
+    anything since, ``given_up`` whether it had to make room; ``secured``: TLS is agreed on, or not asked for.
     """
 
+    # A whole record of TLS goes into the buffer, so that nothing stays behind in it where no selector sees it.
+    rbufsize = 32 << 10
     due: float | None = None
     accepted = 0.0
-    known = asked = given_up = False
+    known = asked = given_up = secured = False
 
     def communicate(self) -> bool:
         """Answer one request; give whether another one may follow."""
         self.due = time.monotonic() + _REQUEST_S
         try:
+            if not self.secured:
+                self.secured = True
+                if not self._secure(self.server.protection()):
+                    return False
             return bool(super().communicate())  # type: ignore[no-untyped-call]
         finally:
             self.due = None
+
+    def _secure(self, protection: Protection) -> bool:
+        """Agree on TLS where it is asked for, in the thread that answers: whoever dawdles keeps nobody else; False if that failed."""
+        if protection.context is None:
+            return True
+        try:
+            if self.socket.recv(1, socket.MSG_PEEK) != _HANDSHAKE:
+                self.socket.sendall(_NO_TLS)
+                return False
+            self.socket = protection.context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+            self.socket.do_handshake()
+        except (OSError, ValueError) as error:
+            log.debug("no TLS connection with %s: %s", self.remote_addr, error)
+            return False
+        if protection.sans is not None and not protection.sans & peer_names(self.socket.getpeercert()):
+            log.debug("the certificate of %s has none of client_allowed_sans", self.remote_addr)
+            return False
+        self.rfile = MakeFile(self.socket, "rb", self.rbufsize)
+        self.wfile = MakeFile(self.socket, "wb", self.wbufsize)
+        return True
+
+    def cut(self) -> None:
+        """End it from another thread; whoever reads or writes sees the end."""
+        with suppress(OSError):
+            # Not by the method of an SSL socket: that one drops its cipher first, and the thread that writes would go on in the clear.
+            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close, and leave the server's list."""
@@ -65,7 +102,10 @@ class _Server(wsgi.Server):
 
     ConnectionClass = _Connection
 
-    def __init__(self, address: tuple[str, int], application: WSGIApplication) -> None:
+    def __init__(
+        self, address: tuple[str, int], application: WSGIApplication, protection: Callable[[], Protection]
+    ) -> None:
+        self.protection = protection
         super().__init__(
             address,
             application,
@@ -113,8 +153,7 @@ class _Server(wsgi.Server):
         oldest.given_up = True
         self.living.discard(oldest)
         # Its end wakes the selector, which hands it over to be closed: closed here, its number would stay registered there.
-        with suppress(OSError):
-            oldest.socket.shutdown(socket.SHUT_RDWR)
+        oldest.cut()
         return True
 
     def cut_off(self, now: float) -> None:
@@ -122,8 +161,7 @@ class _Server(wsgi.Server):
         for connection in list(self.living):
             due = connection.due
             if due is not None and now > due:
-                with suppress(OSError):
-                    connection.socket.shutdown(socket.SHUT_RDWR)
+                connection.cut()
 
     def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:  # noqa: FBT001, FBT002 - its signature
         """Write one line: a client's broken request is of no interest, a defect of ours is."""
@@ -141,6 +179,8 @@ class WebServer:
         Where to listen; port 0 takes a free one.
     application
         What answers.
+    protection
+        Gives what protects new connections.
 
     Raises
     ------
@@ -148,8 +188,10 @@ class WebServer:
         If the address cannot be bound.
     """
 
-    def __init__(self, host: str, port: int, application: WSGIApplication) -> None:
-        self._server = _Server((host, port), application)
+    def __init__(
+        self, host: str, port: int, application: WSGIApplication, protection: Callable[[], Protection] = lambda: OPEN
+    ) -> None:
+        self._server = _Server((host, port), application, protection)
         try:
             self._server.prepare()
         except OSError as error:

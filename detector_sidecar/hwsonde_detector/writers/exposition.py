@@ -117,6 +117,10 @@ PAGE_RATE = _gauge(
     "hwsonde_detector_realised_page_rate",
     "Episodes that opened on the present hosts in 100 node-days of watched time: what the budget became.",
 )
+USEFUL = _gauge(
+    "hwsonde_detector_realised_useful_ratio",
+    "Share of the marked ones among the kept incidents that people called useful (0 to 1); absent while none is marked.",
+)
 RELOAD_OK = _gauge(
     "hwsonde_detector_config_last_reload_successful", "1 if the last reading of the configuration succeeded."
 )
@@ -129,7 +133,7 @@ FAMILIES: tuple[Family, ...] = (
     SCORE, SUBSYSTEM_SCORE, DEVICE_SCORE, CHANNEL_SHARE, CHANNEL_VALUE, CHANNEL_INFO, EXPECTED_LOWER, EXPECTED_UPPER, CALIBRATED, THRESHOLD, COVERAGE,
     ANOMALOUS, WINDOW_END, LEARNING_ROWS, LEARNING_NEEDED, LEARNING_FROZEN, SETTLING, REGIMES, INCIDENT, SHADOW_INCIDENT,
     SETTING_DIFFERS, BUILD, START, LAG, SOURCE_UP, ENTITIES, CHANNELS,
-    CHANNELS_JUDGED, MODEL_AGE, WATCHED, PAGE_RATE, RELOAD_OK, RELOAD_TIME, *data_faults.FAMILIES, *COUNTED,
+    CHANNELS_JUDGED, MODEL_AGE, WATCHED, PAGE_RATE, USEFUL, RELOAD_OK, RELOAD_TIME, *data_faults.FAMILIES, *COUNTED,
 )  # fmt: skip
 
 
@@ -170,6 +174,9 @@ def samples(published: Published, monotonic: float, now_ms: int) -> Iterator[Sam
     if watched_ms > 0:
         pages = sum(host.learning.pages for host in published.hosts)
         yield Sample(PAGE_RATE, (), pages * 100.0 * _DAY_MS / watched_ms)
+    useful, noise = published.marks
+    if useful + noise:
+        yield Sample(USEFUL, (), useful / (useful + noise))
     yield Sample(RELOAD_OK, (), float(published.reload_ok))
     yield Sample(RELOAD_TIME, (), published.reloaded_ms / 1000)
     if published.last_sample_ms is not None:

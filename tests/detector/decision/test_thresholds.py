@@ -62,13 +62,13 @@ def test_an_episode_raises_and_quiet_time_lowers_within_bounds() -> None:
     threshold = Threshold()
     threshold.learn(healthy(10), MINUTE, RULES)
     start = threshold.level(RULES)
-    threshold.episode_closed()
+    threshold.rise()
     assert threshold.level(RULES) == pytest.approx(start + 0.2)
     # The budget of 20 in 100 days grants one page in five days: so long it takes to come down again.
     threshold.quiet(5 * DAY_MS, RULES)
     assert threshold.level(RULES) == pytest.approx(start)
     for _ in range(50):
-        threshold.episode_closed()
+        threshold.rise()
     assert threshold.level(RULES) == pytest.approx(min(start + 2.0, 8.0))
     threshold.quiet(10_000 * DAY_MS, RULES)
     assert threshold.level(RULES) == pytest.approx(max(start - 1.0, 1.4))
@@ -76,7 +76,7 @@ def test_an_episode_raises_and_quiet_time_lowers_within_bounds() -> None:
 
 def test_nothing_moves_before_the_start() -> None:
     threshold = Threshold()
-    threshold.episode_closed()
+    threshold.rise()
     threshold.quiet(DAY_MS, RULES)
     assert threshold == Threshold()
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwsonde_detector.reports.drawing import Chart, channel_chart, score_chart, time_ticks
+from hwsonde_detector.drawing import Chart, channel_chart, score_chart, time_ticks
 
 NUMBERS = st.floats(-1e300, 1e300) | st.floats(-10, 10) | st.sampled_from([0.0, 1.0, 5e-324])
 

@@ -25,6 +25,7 @@ from hwsonde_detector.types import (
     Series,
     Subsystem,
 )
+from hwsonde_detector.types.guidance import UNGUIDED, Guidance
 from hwsonde_detector.worker import Plan
 
 START = 1_796_000_000_000
@@ -91,14 +92,16 @@ class FakeEngine:
         self.plan = plan or Plan(Settings(), ())
         self.rows: list[int] = []
         self.times: list[int] = []
+        self.told: list[Guidance] = []
         self.trouble: list[Exception] = []
         self.events: list[EpisodeEvent] = []
         self.fault = (0, 0)
         self.others: tuple[int, ...] = ()
         self.during: Callable[[], None] = lambda: None
 
-    def step(self, batch: SampleBatch, now_ms: int) -> Outputs:
+    def step(self, batch: SampleBatch, now_ms: int, guidance: Guidance = UNGUIDED) -> Outputs:
         self.times.append(now_ms)
+        self.told.append(guidance)
         if self.trouble:
             raise self.trouble.pop(0)
         self.during()
@@ -136,11 +139,15 @@ class FakeRecorder:
 
     def __init__(self) -> None:
         self.kept: list[tuple[int, Read]] = []
+        self.told: list[Guidance] = []
         self.starts: list[Mapping[str, Any] | None] = []
         self.closed = False
 
     def record(self, now_ms: int, read: Read) -> None:
         self.kept.append((now_ms, read))
+
+    def record_guidance(self, guidance: Guidance) -> None:
+        self.told.append(guidance)
 
     def record_start(self, document: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.starts.append(document)

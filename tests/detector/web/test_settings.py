@@ -44,6 +44,13 @@ def test_a_host_names_whom_it_waits_for() -> None:
     assert document()["follows"] is None
 
 
+def test_a_host_says_what_counts_as_normal() -> None:
+    one = episode(entity("node17"), NOW, None)
+    (shown,) = document(normal=((one, "silence 1 (burn-in)"),))["normal"]
+    assert (shown["reason"], shown["identity"]) == ("silence 1 (burn-in)", one.identity)
+    assert document()["normal"] == []
+
+
 def test_an_episode_says_how_far_it_reaches() -> None:
     one = dataclasses.replace(
         episode(entity("node17"), NOW, None),

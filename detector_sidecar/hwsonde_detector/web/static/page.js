@@ -188,7 +188,8 @@ function episodeItem(episode, now) {
   const first = episode.first_channels.length
     ? `; moved first: ${episode.first_channels.slice(0, 3).map((entry) => `${entry.name} at ${clock(entry.at_ms)}`).join(", ")}` : "";
   return make("li", { data: { open: episode.end_ms === null ? "yes" : "no" } },
-    make("div", {}, make("span", { className: "part" }, swatch(episode.subsystem)), ` ${episode.title || episode.identity}`),
+    make("div", {}, make("span", { className: "part" }, swatch(episode.subsystem)), " ",
+      make("a", { href: `incidents/${episode.incident}`, textContent: episode.title || episode.identity })),
     make("div", { className: "when", textContent: `${when}, peak ${episode.peak === null ? "not known" : score(episode.peak)}${first}` }));
 }
 
@@ -198,6 +199,15 @@ function showEpisodes(host) {
   if (past.length > PAST_SHOWN) items.push(make("li", { textContent: `and ${past.length - PAST_SHOWN} older ones, in the JSON` }));
   if (!items.length) items.push(make("li", { className: "when", textContent: "None so far." }));
   byId("episodes").replaceChildren(...items);
+}
+
+function showSettings(host) {
+  byId("settings-part").hidden = !host.settings.length;
+  byId("settings").replaceChildren(...host.settings.map((one) => make("li", { textContent: one.text })));
+  byId("normal").hidden = !host.normal.length;
+  put(byId("normal"), host.normal.map((one) => `Counts as normal, nobody is paged (${one.reason}): ${one.title}`).join(" "));
+  byId("follows").hidden = host.follows === null;
+  put(byId("follows"), host.follows === null ? "" : `Deviates as ${host.follows} does, which explains it: no incident of its own is told.`);
 }
 
 function showDetail(host) {
@@ -215,6 +225,7 @@ function showDetail(host) {
   facts(host);
   showChannels(host);
   showEpisodes(host);
+  showSettings(host);
   const latest = charts.show(host);
   byId("legend").replaceChildren(...latest.map(([name, value], index) =>
     make("li", { className: index === 0 && value > 0 ? "first" : "" }, swatch(name), `${name} ${score(value)}`)));

@@ -1,0 +1,276 @@
+"""Tells a program of incidents: a command or a webhook, within what `policy` allows, with a line for every decision."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import requests
+import urllib3.exceptions
+
+from hwsonde_detector.clock import Clock
+from hwsonde_detector.errors import DetectorError
+from hwsonde_detector.incidents.entry import Entry
+from hwsonde_detector.incidents.policy import Act, Budget, Policy, Why
+
+log = logging.getLogger("hwsonde_detector.automation")
+
+FILE_NAME = "automation.log"
+_QUEUED = 1000
+_STOP_S = 2.0
+_MOST_AUDIT = 8 << 20
+_TAIL = 1 << 20
+_SAID = 200
+# Told of by every action; one that was not allowed for these reasons is of no interest.
+_SILENT = frozenset({Why.OLD, Why.SCOPE, Why.SUBSYSTEM, Why.PEAK, Why.NOT_PAGED})
+
+
+class ActionError(Exception):
+    """An action failed; one line."""
+
+
+class Action(Protocol):
+    """What is done."""
+
+    @property
+    def words(self) -> str:
+        """What it is, for people; no secret in it."""
+
+    def run(self, told: Mapping[str, Any]) -> None:
+        """Do it; raises `ActionError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Runs a program: the incident as JSON on its standard input and in its environment, no shell, bounded in time.
+
+    ``arguments`` begin with the program's path; of what they hold ``{host}``, ``{node}`` and other entity labels in braces, ``{id}``, ``{subsystem}``
+    and ``{device}`` are replaced, each within its own argument.
+    """
+
+    arguments: tuple[str, ...]
+    timeout_s: float
+
+    @property
+    def words(self) -> str:
+        """The program and its arguments."""
+        return " ".join(self.arguments)
+
+    def run(self, told: Mapping[str, Any]) -> None:
+        """Run it and wait."""
+        known = {**told["labels"], "host": told["host"], "id": told["id"], "subsystem": told["subsystem"]}
+        known["device"] = told["device"]["name"] if told["device"] else ""
+        arguments = [filled(part, known) for part in self.arguments]
+        places = {f"HWSONDE_{name.upper()}": value.replace("\0", "") for name, value in known.items()}
+        try:
+            child = subprocess.Popen(  # noqa: S603 - the operator's own program, without a shell
+                arguments,
+                env={**os.environ, **places},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise ActionError(f"it cannot be run: {getattr(error, 'strerror', None) or error}") from None
+        with child:
+            try:
+                _, err = child.communicate(json.dumps(told).encode(), self.timeout_s)
+            except subprocess.TimeoutExpired:
+                # With all that it started: they may hold its output open.
+                with suppress(OSError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                raise ActionError(f"it did not end within {self.timeout_s:g} s and was ended") from None
+        if child.returncode:
+            said = " ".join(err.decode("utf-8", "replace").split())[-_SAID:]
+            raise ActionError(f"it ended with {child.returncode}{f': {said}' if said else ''}")
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """Sends the incident as JSON by POST; ``token`` gives what stands behind ``Authorization: Bearer``, None: nothing."""
+
+    url: str
+    timeout_s: float
+    token: Callable[[], str] | None = None
+
+    @property
+    def words(self) -> str:
+        """Where to."""
+        return f"POST {self.url}"
+
+    def run(self, told: Mapping[str, Any]) -> None:
+        """Send it and wait for the answer."""
+        try:
+            headers = {"Authorization": f"Bearer {self.token()}"} if self.token is not None else {}
+            with requests.Session() as session:
+                session.trust_env = False
+                answer = session.post(
+                    self.url,
+                    json=dict(told),
+                    headers=headers,
+                    timeout=self.timeout_s,
+                    allow_redirects=False,
+                    stream=True,
+                )
+                status = answer.status_code
+        except DetectorError as error:
+            raise ActionError(str(error)) from None
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+            raise ActionError(f"nobody takes it ({type(error).__name__})") from None
+        if not 200 <= status < 300:
+            raise ActionError(f"it was answered by {status}")
+
+
+def filled(text: str, known: Mapping[str, str]) -> str:
+    """A text with ``{name}`` replaced where the name is known; what is put in is not looked at again."""
+    parts: list[str] = []
+    while (start := text.find("{")) >= 0:
+        end = text.find("}", start)
+        name = text[start + 1 : end] if end > start else ""
+        if name not in known:
+            parts.append(text[: start + 1])
+            text = text[start + 1 :]
+            continue
+        parts += [text[:start], known[name]]
+        text = text[end + 1 :]
+    return "".join([*parts, text])
+
+
+class Automation:
+    """Decides on incidents as they are told of, and acts in a thread of its own.
+
+    Parameters
+    ----------
+    actions
+        What is done, in order.
+    policy
+        What is allowed.
+    clock
+        Time.
+    audit
+        File to append every decision to, as JSON lines; None: the log alone has them.
+    tell
+        Gives what a program is told of an incident.
+    count
+        Told what became of each: done, failed, dry_run, refused.
+    """
+
+    def __init__(
+        self,
+        actions: Sequence[Action],
+        policy: Policy,
+        clock: Clock,
+        audit: Path | None,
+        tell: Callable[[Entry], Mapping[str, Any]],
+        count: Callable[[str], None],
+    ) -> None:
+        self._actions = tuple(actions)
+        self._policy = policy
+        self._clock = clock
+        self._audit = audit
+        self._tell = tell
+        self._count = count
+        self._budget = Budget()
+        self._queue: queue.Queue[Entry | None] = queue.Queue(_QUEUED)
+        self._thread = threading.Thread(target=self._run, name="automation", daemon=True)
+
+    def start(self) -> None:
+        """Read what was done before, and act from now on."""
+        if self._audit is not None:
+            self._budget.remember(read_audit(self._audit, dry_run=self._policy.dry_run))
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Act no more; what is under way may go on for a moment."""
+        if self._thread.is_alive():
+            with suppress(queue.Full):
+                self._queue.put_nowait(None)
+            self._thread.join(_STOP_S)
+
+    def hear(self, entry: Entry, what: str) -> None:
+        """An incident was opened or closed; called by the loop, never waits."""
+        if what != "opened":
+            return
+        try:
+            self._queue.put_nowait(entry)
+        except queue.Full:
+            log.warning("incident %s is passed over: too many wait", entry.id)
+
+    def handle(self, entry: Entry) -> None:
+        """Decide on one incident and act."""
+        now_ms = self._clock.now_ms()
+        why = self._budget.decide(entry, self._policy, now_ms)
+        if why in _SILENT:
+            return
+        if why not in (Why.ACT, Why.DRY_RUN):
+            self._note(entry, now_ms, "refused", f"nothing is done: {why}")
+            return
+        told = self._tell(entry)
+        for action in self._actions:
+            if why is Why.DRY_RUN:
+                self._note(entry, now_ms, "dry_run", f"dry run, would do: {action.words}")
+                continue
+            try:
+                action.run(told)
+            except ActionError as error:
+                self._note(entry, now_ms, "failed", f"{action.words}: {error}")
+            else:
+                self._note(entry, now_ms, "done", action.words)
+
+    def _note(self, entry: Entry, now_ms: int, result: str, text: str) -> None:
+        self._count(result)
+        level = logging.ERROR if result == "failed" else logging.WARNING if result == "refused" else logging.INFO
+        log.log(level, "%s %s (%s): %s", result, entry.host, entry.id, text)
+        if self._audit is None:
+            return
+        record = {"at_ms": now_ms, "result": result, "incident": entry.id, "host": entry.host, "text": text}
+        try:
+            _append(self._audit, json.dumps(record).encode() + b"\n")
+        except OSError as error:
+            log.warning("%s: not written (%s)", self._audit, error.strerror or error)
+
+    def _run(self) -> None:
+        while (entry := self._queue.get()) is not None:
+            try:
+                self.handle(entry)
+            except Exception as error:  # noqa: BLE001 - a defect here must not end the acting
+                log.error("incident %s: %s: %s, a defect", entry.id, type(error).__name__, error)  # noqa: TRY400
+
+
+def _append(path: Path, content: bytes) -> None:
+    """Append to a file for its owner alone; one that has grown large is put aside under another name, in place of the one before."""
+    with suppress(FileNotFoundError):
+        if path.stat().st_size >= _MOST_AUDIT:
+            path.replace(path.with_name(f"{path.name}.1"))
+    with open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(content)
+
+
+def read_audit(path: Path, *, dry_run: bool) -> list[Act]:
+    """What was done, by the newest part of an audit file; with ``dry_run`` what would have been, too. Damaged lines are passed over."""
+    counted = ("done", "failed", "dry_run") if dry_run else ("done", "failed")
+    lines: list[bytes] = []
+    for one in (path.with_name(f"{path.name}.1"), path):
+        with suppress(OSError), open(one, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - _TAIL, 0))
+            lines += file.read().splitlines()
+    found: dict[str, Act] = {}
+    for line in lines:
+        with suppress(ValueError, KeyError, TypeError):
+            record = json.loads(line)
+            if record["result"] in counted:
+                name = str(record["incident"])
+                found.setdefault(name, Act(int(record["at_ms"]), str(record["host"]), name))
+    return list(found.values())

@@ -1,0 +1,378 @@
+"""Closed incidents on disk: an index that is only appended to, and one compressed file for each incident.
+
+``index.log`` begins with a line that names the version. Each further line is the CRC-32 of a JSON text and that text: an entry, a later state
+of it, or that it is gone. A line that a crash cut off, or that was damaged, is passed over and the entry taken from the incident's own file,
+which holds it too. So is a whole index that is lost. A file is written under another name, flushed and renamed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import os
+import re
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hwsonde_detector.errors import StateError
+from hwsonde_detector.files import read_regular
+from hwsonde_detector.incidents.entry import Entry, Mark, entry_document, marked, read_entry, retained
+from hwsonde_detector.types.naming import INCIDENT_FORM
+
+FOLDER = "incidents"
+_INDEX = "index.log"
+_HEAD = b"hwsonde incidents 1\n"
+_NAME = re.compile(rf"({INCIDENT_FORM})\.json\.gz")
+_MOST_BYTES = 1 << 28
+_MOST_DOCUMENT = 1 << 26
+# Without a folder so many documents are kept in memory.
+_IN_MEMORY = 200
+_MOST_EARLY = 1000
+# The index is written anew when so many of its lines say nothing any more.
+_SPENT = 1000
+
+log = logging.getLogger("hwsonde_detector.incidents")
+
+
+class Store:
+    """Keeps closed incidents; may be used by any thread.
+
+    Parameters
+    ----------
+    folder
+        Where; made if it does not exist. None: nothing outlasts the process.
+    most, keep_ms
+        The newest so many are kept, and for so long after their end.
+    """
+
+    def __init__(self, folder: Path | None, most: int = 5000, keep_ms: int = 90 * 86_400_000) -> None:
+        self.folder = folder
+        self._most = most
+        self._keep_ms = keep_ms
+        # Whoever writes holds the first one and takes the second, for what is in memory, only for moments: nobody who reads waits for a disk.
+        self._disk = threading.Lock()
+        self._lock = threading.RLock()
+        self._entries: dict[str, Entry] = {}
+        self._listed: tuple[Entry, ...] | None = None
+        self._marks: tuple[int, int] | None = None
+        self._memory: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+        self._spent = 0
+        # What was said of incidents that are not closed yet.
+        self._early: OrderedDict[str, tuple[Mark, int, str]] = OrderedDict()
+
+    def open(self, now_ms: int) -> list[str]:
+        """Read what is kept; gives one line for each thing that was damaged.
+
+        Raises
+        ------
+        StateError
+            The folder cannot be made, read or written.
+        """
+        if self.folder is None:
+            return []
+        try:
+            with self._disk:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                said = self._load(self.folder)
+                self._forget_old(now_ms)
+                self._write_index(self.folder)
+        except OSError as error:
+            raise StateError(
+                f"{self.folder}: incidents cannot be kept there ({error.strerror or error}); name a folder that can be written by state.dir"
+            ) from error
+        return said
+
+    def peek(self) -> None:
+        """Read the index and change nothing: for programs beside the running detector.
+
+        Raises
+        ------
+        StateError
+            There is nothing to read, or it cannot be read.
+        """
+        if self.folder is None:
+            return
+        if not self.folder.is_dir():
+            raise StateError(
+                f"{self.folder}: there are no incidents; name the folder of the running detector by state.dir"
+            )
+        try:
+            with self._lock:
+                self._entries, self._early, _ = _read_index(self.folder / _INDEX)
+                self._listed = self._marks = None
+        except OSError as error:
+            raise StateError(f"{self.folder / _INDEX}: cannot be read ({error.strerror or error})") from error
+
+    def entries(self) -> tuple[Entry, ...]:
+        """All of them, the newest onset first."""
+        with self._lock:
+            if self._listed is None:
+                self._listed = tuple(sorted(self._entries.values(), key=lambda entry: (-entry.onset_ms, entry.id)))
+            return self._listed
+
+    def marks(self) -> tuple[int, int]:
+        """How many were called useful, and how many noise."""
+        with self._lock:
+            if self._marks is None:
+                said = [entry.mark for entry in self._entries.values()] + [mark for mark, _, _ in self._early.values()]
+                self._marks = said.count(Mark.USEFUL), said.count(Mark.NOISE)
+            return self._marks
+
+    def get(self, name: str) -> Entry | None:
+        """The entry of an id."""
+        with self._lock:
+            return self._entries.get(name)
+
+    def add(self, entry: Entry, document: Mapping[str, Any], now_ms: int) -> None:
+        """Keep an incident, in place of what was known of it.
+
+        Raises
+        ------
+        StateError
+            It could not be written; it is then known until the end of the process.
+        """
+        with self._disk:
+            with self._lock:
+                entry = self._with_mark(entry)
+                self._put(entry)
+                self._memory[entry.id] = document
+            try:
+                if self.folder is not None:
+                    _replace(self.folder / f"{entry.id}.json.gz", _packed(entry, document))
+                    self._append(self.folder, [{"entry": entry_document(entry)}])
+                    with self._lock:
+                        del self._memory[entry.id]
+            except OSError as error:
+                raise StateError(
+                    f"{self.folder}: incident {entry.id} not written ({error.strerror or error}); make room"
+                ) from error
+            finally:
+                with self._lock:
+                    while len(self._memory) > _IN_MEMORY:
+                        self._memory.popitem(last=False)
+                self._forget_old(now_ms)
+
+    def mark(self, name: str, mark: Mark, at_ms: int, by: str) -> None:
+        """Keep what a person said of an incident, closed or still open.
+
+        Raises
+        ------
+        StateError
+            It could not be written; it holds until the end of the process.
+        """
+        with self._disk:
+            with self._lock:
+                self._take_mark(name, (mark, at_ms, by))
+            self._spent += 1
+            if self.folder is None:
+                return
+            try:
+                self._append(self.folder, [_mark_record(name, (mark, at_ms, by))])
+            except OSError as error:
+                raise StateError(f"{self.folder}: index not written ({error.strerror or error}); make room") from error
+
+    def marked_early(self, name: str) -> tuple[Mark, int, str] | None:
+        """What was said of an incident that is not closed yet: what, when, by whom."""
+        with self._lock:
+            return self._early.get(name)
+
+    def document(self, name: str) -> dict[str, Any] | None:
+        """What explains an incident; None where there is none.
+
+        Raises
+        ------
+        StateError
+            The file is damaged or cannot be read.
+        """
+        with self._lock:
+            if name not in self._entries:
+                return None
+            if name in self._memory:
+                return dict(self._memory[name])
+        if self.folder is None:
+            return None
+        file = self.folder / f"{name}.json.gz"
+        try:
+            return _unpacked(file)[1]
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StateError(f"{file}: cannot be read ({error.strerror or error})") from error
+        except (ValueError, KeyError, TypeError, EOFError, zlib.error) as error:
+            raise StateError(f"{file}: damaged ({type(error).__name__}); its list entry is all that is left") from error
+
+    def _with_mark(self, entry: Entry) -> Entry:
+        """The entry with what was said of it while it was open, or when it had closed before."""
+        early, before = self._early.pop(entry.id, None), self._entries.get(entry.id)
+        if early is not None:
+            return marked(entry, *early)
+        if before is not None and before.mark and not entry.mark:
+            return marked(entry, before.mark, before.marked_ms, before.marked_by)
+        return entry
+
+    def _take_mark(self, name: str, said: tuple[Mark, int, str]) -> None:
+        known = self._entries.get(name)
+        if known is not None:
+            self._put(marked(known, *said))
+            return
+        self._early[name] = said
+        self._marks = None
+        self._early.move_to_end(name)
+        while len(self._early) > _MOST_EARLY:
+            self._early.popitem(last=False)
+
+    def _put(self, entry: Entry) -> None:
+        self._entries[entry.id] = entry
+        self._listed = self._marks = None
+
+    def _load(self, folder: Path) -> list[str]:
+        said = []
+        entries, early, bad = _read_index(folder / _INDEX)
+        files = {found[1] for path in folder.iterdir() if (found := _NAME.fullmatch(path.name))}
+        for leftover in folder.glob("*.new"):
+            with suppress(OSError):
+                leftover.unlink()
+        lost, again = files - entries.keys(), 0
+        for name in sorted(lost):
+            try:
+                entries[name] = read_entry(_unpacked(folder / f"{name}.json.gz")[0])
+                again += 1
+            except (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error) as error:
+                said.append(f"{folder / name}.json.gz: damaged ({type(error).__name__}); it is passed over")
+        if bad or again:
+            said.append(
+                f"{folder / _INDEX}: {bad} damaged lines, {again} incidents taken from their own files; the index is written anew"
+            )
+        with self._lock:
+            self._entries, self._early = entries, early
+            self._listed = self._marks = None
+        return said
+
+    def _forget_old(self, now_ms: int) -> None:
+        _, gone = retained(self.entries(), now_ms, self._most, self._keep_ms)
+        if not gone:
+            return
+        with self._lock:
+            for entry in gone:
+                del self._entries[entry.id]
+                self._memory.pop(entry.id, None)
+            self._listed = self._marks = None
+        self._spent += 2 * len(gone)
+        if self.folder is None:
+            return
+        try:
+            # First the files: one without an entry would come back as one.
+            for entry in gone:
+                with suppress(FileNotFoundError):
+                    (self.folder / f"{entry.id}.json.gz").unlink()
+            self._append(self.folder, [{"gone": entry.id} for entry in gone])
+            if self._spent > _SPENT:
+                self._write_index(self.folder)
+        except OSError as error:
+            log.warning("%s: old incidents could not be removed (%s)", self.folder, error.strerror or error)
+
+    def _append(self, folder: Path, records: Iterable[Mapping[str, Any]]) -> None:
+        lines = b"".join(map(_line, records))
+        with open(folder / _INDEX, "ab") as file:
+            # What a full disk cut off ends here, so that only that line is lost.
+            file.write(lines if _ends_whole(folder / _INDEX) else b"\n" + lines)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _write_index(self, folder: Path) -> None:
+        with self._lock:
+            kept, early = self.entries(), list(self._early.items())
+        lines = [_line({"entry": entry_document(entry)}) for entry in reversed(kept)]
+        lines += [_line(_mark_record(name, said)) for name, said in early]
+        _replace(folder / _INDEX, _HEAD + b"".join(lines))
+        self._spent = 0
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    text = json.dumps(record, separators=(",", ":")).encode()
+    return b"%08x %b\n" % (zlib.crc32(text), text)
+
+
+def _ends_whole(index: Path) -> bool:
+    with open(index, "rb") as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def _mark_record(name: str, said: tuple[Mark, int, str]) -> dict[str, Any]:
+    mark, at_ms, by = said
+    return {"mark": str(mark), "id": name, "at_ms": at_ms, "by": by}
+
+
+Early = OrderedDict[str, tuple[Mark, int, str]]
+
+
+def _read_index(index: Path) -> tuple[dict[str, Entry], Early, int]:
+    """Entries by id, marks of incidents that were still open, and how many lines were damaged."""
+    entries: dict[str, Entry] = {}
+    early: Early = OrderedDict()
+    try:
+        content = read_regular(index, _MOST_BYTES)
+    except FileNotFoundError:
+        return entries, early, 0
+    bad = 0
+    for line in content.removeprefix(_HEAD).split(b"\n"):
+        if not line:
+            continue
+        try:
+            crc, _, text = line.partition(b" ")
+            if int(crc, 16) != zlib.crc32(text):
+                raise ValueError("checksum")  # noqa: TRY301 - told with every other damage
+            _apply(json.loads(text), entries, early)
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+            bad += 1
+    return entries, early, bad
+
+
+def _apply(record: Mapping[str, Any], entries: dict[str, Entry], early: Early) -> None:
+    if "gone" in record:
+        entries.pop(record["gone"], None)
+    elif "mark" in record:
+        name, said = record["id"], (Mark(record["mark"]), int(record["at_ms"]), str(record["by"]))
+        if name in entries:
+            entries[name] = marked(entries[name], *said)
+        else:
+            early[name] = said
+    else:
+        entry = read_entry(record["entry"])
+        entries[entry.id] = entry
+        early.pop(entry.id, None)
+
+
+def _packed(entry: Entry, document: Mapping[str, Any]) -> bytes:
+    text = json.dumps({"entry": entry_document(entry), "document": document}, separators=(",", ":"))
+    # The time in the head would make equal documents differ.
+    return gzip.compress(text.encode(), 6, mtime=0)
+
+
+def _unpacked(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Entry and document of a file; the checksum of gzip says whether it is whole."""
+    content = read_regular(file, _MOST_DOCUMENT)
+    text = json.loads(gzip.decompress(content))
+    return text["entry"], text["document"]
+
+
+def _replace(target: Path, content: bytes) -> None:
+    new = target.with_name(target.name + ".new")
+    try:
+        with open(new, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(target)
+    finally:
+        with suppress(OSError):
+            new.unlink()

@@ -1,0 +1,102 @@
+"""Figures of a stretch of time for those who plan: how many incidents, how soon told of, how soon over, how many pages. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hwsonde_detector.incidents.entry import Entry, Mark
+
+FORMAT = "hwsonde kpi 1"
+_DAY_MS = 86_400_000
+_HOUR_MS = 3_600_000
+_MOST_HOSTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The range: from, and up to but not including; ms."""
+
+    start_ms: int
+    end_ms: int
+
+
+def figures(entries: Iterable[Entry], span: Span, watched_ms: Sequence[int], version: str) -> dict[str, Any]:
+    """The document.
+
+    Parameters
+    ----------
+    entries
+        Incidents that are kept, also others than those of the range.
+    span
+        Those that were told of in it count.
+    watched_ms
+        How long each host was judged by scores that count, ms; no host counts for more than the range.
+    version
+        Of the program.
+    """
+    told = [entry for entry in entries if span.start_ms <= entry.told_ms < span.end_ms]
+    paged = [entry for entry in told if entry.paged]
+    length = span.end_ms - span.start_ms
+    days = sum(min(one, length) for one in watched_ms) / _DAY_MS
+    useful = sum(entry.mark is Mark.USEFUL for entry in paged)
+    noise = sum(entry.mark is Mark.NOISE for entry in paged)
+    closed = [entry for entry in paged if entry.end_ms is not None]
+    return {
+        "format": FORMAT,
+        "version": version,
+        "start_ms": span.start_ms,
+        "end_ms": span.end_ms,
+        "hosts": len(watched_ms),
+        "node_days": round(days, 3),
+        "incidents": len(paged),
+        "normal": sum(bool(entry.normal) for entry in told),
+        "shadow": sum(entry.shadow and not entry.normal for entry in told),
+        "open": len(paged) - len(closed),
+        "pages_per_100_node_days": round(len(paged) * 100 / days, 3) if days else None,
+        "detect_ms": _spread([entry.told_ms - entry.onset_ms for entry in paged]),
+        "resolve_ms": _spread([entry.end_ms - entry.onset_ms for entry in closed if entry.end_ms is not None]),
+        "host_hours": round(sum(_lasted(entry, span) for entry in paged) / _HOUR_MS, 3),
+        "useful": useful,
+        "noise": noise,
+        "useful_share": useful / (useful + noise) if useful + noise else None,
+        "by_subsystem": _grouped(paged, span, lambda entry: entry.subsystem),
+        "by_host": _grouped(paged, span, lambda entry: entry.host)[:_MOST_HOSTS],
+        "by_scope": _grouped(paged, span, lambda entry: entry.scope),
+    }
+
+
+def _lasted(entry: Entry, span: Span) -> int:
+    end_ms = min(entry.end_ms if entry.end_ms is not None else span.end_ms, span.end_ms)
+    return max(end_ms - max(entry.onset_ms, span.start_ms), 0)
+
+
+def _spread(values: Sequence[int]) -> dict[str, int] | None:
+    """Median, nine of ten, and the longest; None without any."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    return {
+        "median": ordered[(len(ordered) - 1) // 2],
+        "p90": ordered[min(-(-len(ordered) * 9 // 10), len(ordered)) - 1],
+        "longest": ordered[-1],
+    }
+
+
+def _grouped(entries: Iterable[Entry], span: Span, key: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - a function of an entry
+    """Number, hours and marks by a name, most incidents first."""
+    groups: dict[str, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(key(entry), []).append(entry)
+    rows = [
+        {
+            "name": name,
+            "incidents": len(some),
+            "host_hours": round(sum(_lasted(entry, span) for entry in some) / _HOUR_MS, 3),
+            "useful": sum(entry.mark is Mark.USEFUL for entry in some),
+            "noise": sum(entry.mark is Mark.NOISE for entry in some),
+        }
+        for name, some in groups.items()
+    ]
+    return sorted(rows, key=lambda row: (-int(str(row["incidents"])), str(row["name"])))

@@ -1,0 +1,260 @@
+"""Acting on incidents: never more than is allowed, never without a line, nothing in a shell."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwsonde_detector import telemetry
+from hwsonde_detector.config.loading import parse_config
+from hwsonde_detector.incidents.automation import Action, ActionError, Automation, Command, Webhook, filled, read_audit
+from hwsonde_detector.incidents.entry import Entry, entry_of
+from hwsonde_detector.incidents.marking import Inbox, Marker
+from hwsonde_detector.incidents.pages import summary
+from hwsonde_detector.incidents.policy import Budget, Policy, Why
+from hwsonde_detector.service.wiring import open_automation
+from hwsonde_detector.telemetry import Counters
+from tests.detector.web.data import NOW, StillClock, entity
+
+from .made import episode
+
+HOUR = 3_600_000
+LIVE = Policy(dry_run=False)
+
+
+def incident(node: str = "n1", at_ms: int = NOW, **more: object) -> Entry:
+    return replace(entry_of(episode(at_ms, entity(node)), at_ms), **more)
+
+
+class Fake:
+    def __init__(self) -> None:
+        self.told: list[dict] = []
+        self.failing = ""
+
+    @property
+    def words(self) -> str:
+        return "drain"
+
+    def run(self, told) -> None:
+        self.told.append(dict(told))
+        if self.failing:
+            raise ActionError(self.failing)
+
+
+def automation(policy: Policy, audit: Path | None = None, action: Action | None = None):
+    fake, clock, counted = action or Fake(), StillClock(), []
+    made = Automation([fake], policy, clock, audit, summary, counted.append)
+    return made, fake, clock, counted
+
+
+def test_by_default_nothing_is_done_and_all_is_said(tmp_path: Path, caplog) -> None:
+    caplog.set_level("INFO")
+    made, fake, _, counted = automation(Policy(), tmp_path / "audit")
+    made.handle(incident())
+    assert (fake.told, counted) == ([], ["dry_run"])
+    assert "dry run, would do: drain" in caplog.text
+    record = json.loads((tmp_path / "audit").read_text())
+    assert (record["result"], record["host"]) == ("dry_run", "a/n1")
+    assert (tmp_path / "audit").stat().st_mode & 0o077 == 0
+
+
+def test_a_failing_switch_drains_no_more_than_k_hosts_and_so_many_in_an_hour(tmp_path: Path, caplog) -> None:
+    made, fake, clock, counted = automation(Policy(dry_run=False, per_hour=5, hosts=3), tmp_path / "audit")
+    for place in range(50):
+        made.handle(incident(f"n{place}"))
+    assert [told["host"] for told in fake.told] == ["a/n0", "a/n1", "a/n2"]
+    assert counted == ["done"] * 3 + ["refused"] * 47
+    assert "too many hosts" in caplog.text
+    for place in range(10):
+        made.handle(incident("n0", NOW + 1000 + place))
+    assert len(fake.told) == 5, "no more than five in an hour, on whatever host"
+    clock.now += 24 * HOUR
+    made.handle(incident("n9", clock.now))
+    assert len(fake.told) == 6
+
+
+def test_what_was_done_counts_after_a_restart(tmp_path: Path) -> None:
+    first, _, _, _ = automation(Policy(dry_run=False, hosts=1), tmp_path / "audit")
+    first.handle(incident("n1"))
+    with (tmp_path / "audit").open("ab") as file:
+        file.write(b'{"cut')
+    again, fake, _, _ = automation(Policy(dry_run=False, hosts=1), tmp_path / "audit")
+    again.start()
+    again.handle(incident("n2"))
+    again.handle(incident("n1"))
+    again.stop()
+    assert fake.told == []
+    assert [act.host for act in read_audit(tmp_path / "audit", dry_run=True)] == ["a/n1"]
+    assert read_audit(tmp_path / "none", dry_run=True) == []
+
+
+def test_a_large_audit_file_is_put_aside_and_still_counts(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("hwsonde_detector.incidents.automation._MOST_AUDIT", 50)
+    made, fake, _, _ = automation(Policy(dry_run=False, hosts=5), tmp_path / "audit")
+    for place in range(2):
+        made.handle(incident(f"n{place}"))
+    assert len(fake.told) == 2
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["audit", "audit.1"]
+    assert {act.host for act in read_audit(tmp_path / "audit", dry_run=False)} == {"a/n0", "a/n1"}
+
+
+def test_a_dry_run_spends_nothing_of_what_is_real(tmp_path: Path) -> None:
+    dry, _, _, _ = automation(Policy(hosts=1), tmp_path / "audit")
+    dry.handle(incident("n1"))
+    real, fake, _, _ = automation(Policy(dry_run=False, hosts=1), tmp_path / "audit")
+    real.start()
+    real.hear(incident("n2"), "opened")
+    real.hear(incident("n3"), "closed")
+    real.stop()
+    assert [told["host"] for told in fake.told] == ["a/n2"]
+
+
+@pytest.mark.parametrize(
+    ("more", "policy"),
+    [
+        ({"shadow": True}, LIVE),
+        ({"normal": "silence"}, LIVE),
+        ({"scope": "fabric"}, LIVE),
+        ({"subsystem": "cpu"}, replace(LIVE, subsystems=frozenset({"gpu"}))),
+        ({"peak": 2.0}, replace(LIVE, least_peak=3.0)),
+        ({"told_ms": NOW - HOUR}, LIVE),
+    ],
+)
+def test_others_are_passed_over(more: dict, policy: Policy) -> None:
+    made, fake, _, counted = automation(policy)
+    made.handle(incident(**more))
+    assert (fake.told, counted) == ([], [])
+
+
+def test_a_failure_is_one_line_and_counts(caplog) -> None:
+    made, fake, _, counted = automation(LIVE)
+    fake.failing = "it ended with 1: no"
+    made.handle(incident())
+    made.handle(incident())
+    assert counted == ["failed", "refused"]
+    assert "drain: it ended with 1: no" in caplog.text
+    assert len(fake.told) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 90)), max_size=60), st.integers(1, 5), st.integers(1, 4))
+def test_no_order_of_incidents_passes_the_limits(steps: list[tuple[int, int]], per_hour: int, hosts: int) -> None:
+    budget, policy, now = Budget(), Policy(dry_run=False, per_hour=per_hour, hosts=hosts), NOW
+    done: list[tuple[int, str]] = []
+    for place, (host, minutes) in enumerate(steps):
+        now += minutes * 60_000
+        if budget.decide(incident(f"n{host}", now, id=str(place)), policy, now) is Why.ACT:
+            done.append((now, f"n{host}"))
+    for at_ms, _ in done:
+        assert sum(at_ms <= other < at_ms + HOUR for other, _ in done) <= per_hour
+        assert len({name for other, name in done if at_ms <= other < at_ms + 24 * HOUR}) <= hosts
+
+
+def test_a_command_gets_its_words_each_in_its_place_and_no_shell(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code = f"import json,os,sys; json.dump([sys.argv[1:], os.environ['HWSONDE_NODE'], json.load(sys.stdin)['id']], open({str(out)!r}, 'w'))"
+    evil = "n1; touch /tmp/x $(id) {id}"
+    entry = incident(evil)
+    Command((sys.executable, "-c", code, "drain={node}", "{id}", "{unknown}", "{"), 20).run(summary(entry))
+    assert json.loads(out.read_text()) == [[f"drain={evil}", entry.id, "{unknown}", "{"], evil, entry.id]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((sys.executable, "-c", "import sys; sys.exit('no such\\nnode')"), "it ended with 1: no such node"),
+        ((sys.executable, "-c", "import time; time.sleep(60)"), "did not end within"),
+        (("/bin/sh", "-c", "sleep 60 & sleep 60"), "did not end within"),
+        (("/nonexistent/drain",), "cannot be run"),
+    ],
+)
+def test_a_command_that_fails_is_one_line(arguments: tuple[str, ...], said: str) -> None:
+    with pytest.raises(ActionError, match=said) as caught:
+        Command(arguments, 1).run(summary(incident()))
+    assert "\n" not in str(caught.value)
+
+
+@given(st.text(max_size=30), st.text(max_size=10))
+def test_any_text_is_filled(text: str, value: str) -> None:
+    assert filled(text.replace("{", "").replace("}", "") + "{a}", {"a": value}).endswith(value)
+    filled(text, {"a": value})
+
+
+class Receiver(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.status, self.taken = 204, []
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.taken.append((self.headers.get("Authorization"), body))
+        self.send_response(self.server.status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    server = Receiver()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_webhook_gets_the_incident_and_a_link_to_mark_it(receiver: Receiver, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret\n")
+    (tmp_path / "f").write_text("")
+    text = (
+        f"automation: {{dry_run: false, webhook: 'http://127.0.0.1:{receiver.server_port}/hook', token_file: {tmp_path}/token}}\n"
+        f"links: {{detector: 'https://d.example.org/'}}\nstate: {{dir: {tmp_path}}}\n"
+    )
+    clock, counters = StillClock(), Counters()
+    marker = Marker(b"k", clock, Inbox().put)
+    made = open_automation(
+        parse_config(text.encode(), "f"), clock, marker, lambda result: counters.add(telemetry.AUTOMATION, 1, result)
+    )
+    assert made is not None
+    made.handle(incident())
+    ((authorization, body),) = receiver.taken
+    assert authorization == "Bearer s3cret"
+    assert body["page"] == f"https://d.example.org/incidents/{incident().id}"
+    assert marker.allows(incident().id, body["mark"].partition("token=")[2])
+    assert counters.value(telemetry.AUTOMATION, "done") == 1
+    assert "s3cret" not in (tmp_path / "automation.log").read_text()
+
+
+@pytest.mark.parametrize("status", [302, 404, 500])
+def test_a_webhook_that_says_no_is_one_line(receiver: Receiver, status: int) -> None:
+    receiver.status = status
+    with pytest.raises(ActionError, match=f"answered by {status}"):
+        Webhook(f"http://127.0.0.1:{receiver.server_port}/", 5).run(summary(incident()))
+
+
+def test_a_webhook_that_is_not_there_or_has_no_token_is_one_line() -> None:
+    with pytest.raises(ActionError, match="nobody takes it"):
+        Webhook("http://127.0.0.1:1/", 1).run(summary(incident()))
+
+
+def test_without_anything_to_do_there_is_no_automation() -> None:
+    clock = StillClock()
+    assert open_automation(parse_config(b"", "f"), clock, Marker(b"k", clock, Inbox().put), print) is None
