@@ -58,7 +58,7 @@ def test_the_exporter_alone(built: Built, tmp_path: Path) -> None:
 def test_the_detector(built: Built, tmp_path: Path) -> None:
     venv = install(tmp_path, f"{built.wheel}[detector]", "detector.txt")
     program = venv / "bin" / "hwsonde-detector"
-    assert "ok: " in call([program, "check-config", venv / "share/hwsonde/examples/detector.yaml"], tmp_path)
+    assert "ok: " in call([program, "check-config", venv / "share/hwsonde/deploy/examples/detector.yaml"], tmp_path)
     (tmp_path / "made-up.yaml").write_text(PROFILE)
     (tmp_path / "detector.yml").write_text(CONFIG.replace("URL", "http://127.0.0.1:1"))
     archive = History(240).archive(tmp_path / "a.archive", every_ms=5000)

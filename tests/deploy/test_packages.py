@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.generators import completion
 from tests.deploy.conftest import ROOT, Built
 
 PROGRAMS = {"hwsonde_exporter": ROOT / "exporter", "hwsonde_detector": ROOT / "detector_sidecar"}
-SHARED = ["alert_rules", "deploy/examples", "deploy/systemd", "docs/runbooks", "grafana/dashboards"]
+SHARED = ["alert_rules", "deploy/examples", "deploy/systemd", "docs", "grafana/dashboards", "grafana/provisioning"]
 UNPACKED = {"alert_rules", "deploy", "detector_sidecar", "docs", "exporter", "grafana", "requirements"}
 
 
@@ -57,10 +58,14 @@ def test_the_wheel_installs_no_other_module(built: Built) -> None:
 
 @pytest.mark.parametrize("folder", SHARED)
 def test_the_wheel_brings_what_operators_copy(built: Built, folder: str) -> None:
-    wanted = {Path(name).name for name in tracked(folder) if not name.endswith((".py", "README.md"))}
+    wanted = {name for name in tracked(folder) if not name.endswith(".py")}
     assert wanted
-    shared = {name.partition(".data/data/share/hwsonde/")[2] for name in names(built.wheel)}
-    assert wanted <= {Path(name).name for name in shared if name.startswith(f"{Path(folder).name}/") or folder in name}
+    assert wanted <= {name.partition(".data/data/share/hwsonde/")[2] for name in names(built.wheel)}
+
+
+def test_the_wheel_brings_completion_where_shells_look(built: Built) -> None:
+    held = {name.partition(".data/data/")[2] for name in names(built.wheel)}
+    assert {f"share/{name}" for name in completion.files()} <= held
 
 
 def test_commands_and_extras(built: Built) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hwsonde_detector.cli import _parser
+from hwsonde_detector.cli import make_parser
 from hwsonde_detector.config import load_config
 from hwsonde_detector.config.models import State
 from tests.deploy.conftest import ROOT
@@ -83,7 +83,7 @@ def test_the_detector_has_no_capability() -> None:
 def test_the_detector_is_started_and_checked_by_commands_that_it_has() -> None:
     unit = Unit(DETECTOR)
     start, (check, tell) = unit["Service"]["ExecStart"], unit.all_of("ExecReload")
-    ran, checked = (_parser().parse_args(shlex.split(command)[1:]) for command in (start, check))
+    ran, checked = (make_parser().parse_args(shlex.split(command)[1:]) for command in (start, check))
     assert ran.config_file == checked.config_file == Path("/etc/hwsonde/detector.yaml")
     assert tell == "/bin/kill -HUP $MAINPID"
 
