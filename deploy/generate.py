@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deploy.generators import completion
+from deploy.generators import completion, prometheus_rule
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def outputs() -> dict[str, str]:
     """Path from the checkout's folder, and text, of every file that is made here."""
-    return {f"deploy/completion/{name}": text for name, text in completion.files().items()}
+    return {
+        **{f"deploy/completion/{name}": text for name, text in completion.files().items()},
+        **{f"deploy/kubernetes/{name}": text for name, text in prometheus_rule.files().items()},
+    }
 
 
 def main() -> int:

@@ -15,7 +15,15 @@ from deploy.generators import completion
 from tests.deploy.conftest import ROOT, Built
 
 PROGRAMS = {"hwsonde_exporter": ROOT / "exporter", "hwsonde_detector": ROOT / "detector_sidecar"}
-SHARED = ["alert_rules", "deploy/examples", "deploy/systemd", "docs", "grafana/dashboards", "grafana/provisioning"]
+SHARED = [
+    "alert_rules",
+    "deploy/examples",
+    "deploy/kubernetes",
+    "deploy/systemd",
+    "docs",
+    "grafana/dashboards",
+    "grafana/provisioning",
+]
 UNPACKED = {"alert_rules", "deploy", "detector_sidecar", "docs", "exporter", "grafana", "requirements"}
 
 
