@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deploy.generators import completion, prometheus_rule
+from deploy.generators import alerts, completion, prometheus_rule
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -14,6 +14,7 @@ def outputs() -> dict[str, str]:
     return {
         **{f"deploy/completion/{name}": text for name, text in completion.files().items()},
         **{f"deploy/kubernetes/{name}": text for name, text in prometheus_rule.files().items()},
+        **{f"docs/{name}": text for name, text in alerts.files().items()},
     }
 
 
