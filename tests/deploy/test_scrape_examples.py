@@ -123,23 +123,22 @@ def with_pods(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize(
-    ("address", "stated", "node"),
-    [
-        ("node17.example.org:9880", "", "node17"),
-        ("node17:9880", "", "node17"),
-        ("10.20.0.7:9880", "", "10.20.0.7"),
-        ("[fd00::7]:9880", "", "[fd00::7]"),
-        ("node17.example.org:9880", "rack3-17", "rack3-17"),
-    ],
-)
-def test_names_of_nodes_from_addresses(address: str, stated: str, node: str, tmp_path: Path) -> None:
+def test_names_of_nodes_from_addresses(tmp_path: Path) -> None:
     config = placed(FOLDER / "prometheus-file-sd.yml", tmp_path)
-    own = {"cluster": "a", **({"node": stated} if stated else {})}
-    (tmp_path / "targets" / "hosts.yml").write_text(yaml.safe_dump([{"targets": [address], "labels": own}]))
+    named = {
+        "node17.example.org:9880": "node17",
+        "node18:9880": "node18",
+        "10.20.0.7:9880": "10.20.0.7",
+        "[fd00::7]:9880": "[fd00::7]",
+    }
+    groups = [
+        {"targets": list(named), "labels": {"cluster": "a"}},
+        {"targets": ["node19.example.org:9880"], "labels": {"cluster": "a", "node": "rack3-19"}},
+    ]
+    (tmp_path / "targets" / "hosts.yml").write_text(yaml.safe_dump(groups))
     (tmp_path / "targets" / "slurm.json").unlink()
-    (found,) = labels(config, "hwsonde-exporter")
-    assert found["node"] == node
+    found = {each["instance"]: each["node"] for each in labels(config, "hwsonde-exporter")}
+    assert found == {**named, "node19.example.org:9880": "rack3-19"}
 
 
 @pytest.mark.parametrize(("nodes", "cluster"), [("", "lab"), ("n1\n", "")])
