@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zlib
@@ -28,11 +29,13 @@ def call(command: Sequence[str | Path], folder: Path) -> str:
 
 def install(folder: Path, wheel: str, pins: str) -> Path:
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True, timeout=120)
-    # With this process's environment, which may say where the index is.
+    # With this process's environment, which may say where the index is; what PYTHONPATH shows would count as installed.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     pip = [folder / "venv" / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
     done = subprocess.run(
-        [*pip, "-c", ROOT / "requirements" / pins, wheel], capture_output=True, text=True, timeout=500, check=False
-    )
+        [*pip, "-c", ROOT / "requirements" / pins, wheel],
+        env=environment, capture_output=True, text=True, timeout=500, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return folder / "venv"
 
