@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from hwsonde_detector import __version__, logs
 from hwsonde_detector.errors import ArchiveError, ConfigError, DetectorError, SourceError
+from hwsonde_detector.help import EPILOGS, MAIN
 
 try:
     from hwsonde_detector.config import Config, format_duration, load_config, place
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from hwsonde_detector.config.tree import Path as KeyPath
     from hwsonde_detector.sources.auth import Secret
 
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - the library gives its type no other name
+
 _HELP = {
     "--web.listen-address": ("HOST:PORT", "where the page and /metrics listen (web.listen)"),
     "--state.dir": ("DIR", "where models and episodes are kept (state.dir)"),
@@ -49,7 +52,7 @@ _SHORTEST_MS = 50
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says; give the exit status (0 good, 2 an error that the operator can mend, 1 a defect)."""
-    options = _parser().parse_args(joined(sys.argv[1:] if arguments is None else arguments))
+    options = make_parser().parse_args(joined(sys.argv[1:] if arguments is None else arguments))
     logs.set_up()
     try:
         status: int = options.command(options)
@@ -70,53 +73,65 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands; the options that it gives hold the function to call as ``command``."""
     parser = argparse.ArgumentParser(
         prog="hwsonde-detector",
         description="Scores the hardware metrics of hosts and says which part is failing.",
+        epilog=MAIN,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"hwsonde-detector {__version__}")
     parsers = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    run = parsers.add_parser("run", help="read, score and publish until it is ended", allow_abbrev=False)
+    run = _command(parsers, "run", "read, score and publish until it is ended")
     _configured(run, FLAGS)
     run.set_defaults(command=_run)
 
-    check = parsers.add_parser(
-        "check-config", help="check a configuration and the profiles it names", allow_abbrev=False
-    )
+    check = _command(parsers, "check-config", "check a configuration and the profiles it names")
     check.add_argument("config_file", metavar="FILE", type=Path)
     check.set_defaults(command=_check, flags=())
 
-    again = parsers.add_parser("replay", help="score a recorded archive again and print JSON lines", allow_abbrev=False)
+    again = _command(parsers, "replay", "score a recorded archive again and print JSON lines")
     again.add_argument("archive", metavar="ARCHIVE", type=Path)
     _configured(again, ("--log.level", "--log.format"))
     again.set_defaults(command=_replay)
 
-    record = parsers.add_parser("capture", help="record the source's answers without scoring them", allow_abbrev=False)
+    record = _command(parsers, "capture", "record the source's answers without scoring them")
     record.add_argument("--out", metavar="ARCHIVE", type=Path, required=True, help="file to append to")
     record.add_argument("--for", dest="length", metavar="DURATION", required=True, help="how long, such as 60s")
     record.add_argument("--every", metavar="DURATION", help="how often (default: tick, and 1s where that is auto)")
     _configured(record, ("--source.url", "--log.level", "--log.format"))
     record.set_defaults(command=_capture)
 
-    past = parsers.add_parser("backtest", help=backtest.HELP, allow_abbrev=False)
+    past = _command(parsers, "backtest", backtest.HELP)
     _configured(past, backtest.FLAGS)
     backtest.add_backtest(past, _load)
 
-    explained = parsers.add_parser("report", help=report.HELP, allow_abbrev=False)
+    explained = _command(parsers, "report", report.HELP)
     _configured(explained, report.FLAGS)
     report.add_report(explained, _load)
 
-    packed = parsers.add_parser("evidence", help=commands.EVIDENCE_HELP, allow_abbrev=False)
+    packed = _command(parsers, "evidence", commands.EVIDENCE_HELP)
     _configured(packed, commands.EVIDENCE_FLAGS)
     commands.add_evidence(packed, _load)
 
-    counted = parsers.add_parser("kpi", help=commands.KPI_HELP, allow_abbrev=False)
+    counted = _command(parsers, "kpi", commands.KPI_HELP)
     _configured(counted, commands.KPI_FLAGS)
     commands.add_kpi(counted, _load)
     return parser
+
+
+def _command(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}.",
+        epilog=EPILOGS[name],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
 
 
 def _configured(parser: argparse.ArgumentParser, flags: Sequence[str] | Mapping[str, object]) -> None:

@@ -74,15 +74,7 @@ class Outcome:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; gives 0. Raises `ExporterError` with one line."""
     kinds = load_collectors()
-    command = Command(
-        "capture",
-        "Records the kernel files that the collectors read on this host, and what NVIDIA's driver tells of its GPUs, for a bug report "
-        "or a fixture. Names of hosts, users and processes, serial numbers, UUIDs and addresses are replaced, the same one by the same "
-        "one everywhere. Look through it before you pass it on.",
-        epilog="replay it:  hwsonde-exporter once --path.procfs DIR/proc --path.sysfs DIR/sys --path.rootfs DIR/root",
-        add=_add_arguments,
-    )
-    settings, given = load_with(arguments, kinds, command)
+    settings, given = load_with(arguments, kinds, COMMAND)
     logs.set_up("error", settings.log_format)
     target = Path(given["target"])
     _check_target(target)
@@ -98,6 +90,24 @@ def main(arguments: Sequence[str]) -> int:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="DIR|FILE.tar.gz", help="a new directory, or an archive")
+
+
+COMMAND = Command(
+    "capture",
+    "Records the kernel files that the collectors read on this host, and what NVIDIA's driver tells of its GPUs, for a bug report "
+    "or a fixture. Names of hosts, users and processes, serial numbers, UUIDs and addresses are replaced, the same one by the same "
+    "one everywhere. Look through it before you pass it on.",
+    """examples:
+  hwsonde-exporter capture /tmp/host                a new directory
+  hwsonde-exporter capture /tmp/host.tar.gz         an archive
+replay a directory:
+  hwsonde-exporter once --path.procfs DIR/proc --path.sysfs DIR/sys --path.rootfs DIR/root
+
+exit status:
+  0  recorded
+  2  the command line is wrong, or the target cannot be written""",
+    _add_arguments,
+)
 
 
 def _check_target(target: Path) -> None:

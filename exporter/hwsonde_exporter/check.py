@@ -44,7 +44,13 @@ _DESCRIPTORS = 1 << 16
 _FAILED, _REFUSED, _END = "\x15", "\x16", "\x04"
 _CLOCKS = Clocks(time.monotonic, time.time)
 _EPILOG = (
-    """exit status:
+    """examples, as root:
+  hwsonde-exporter check                                            what no host should have
+  hwsonde-exporter check --write-baseline /etc/hwsonde/node.yaml    on a good host
+  hwsonde-exporter check --baseline /etc/hwsonde/node.yaml          on others of its kind
+  hwsonde-exporter check --ignore rdma_down:mlx5_8/1 --quiet        the status only, and one port left out
+
+exit status:
   0  healthy
   1  unhealthy: at least one line on standard output begins with that word
   2  unknown: something could not be looked at, or the command line or a file is wrong
@@ -77,8 +83,7 @@ class Report:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; gives its exit status. Raises `ConfigError`."""
     kinds = load_collectors()
-    command = Command("check", "Says whether this host is fit for a job.", _EPILOG, _add_arguments)
-    settings, given = load_with(arguments, kinds, command)
+    settings, given = load_with(arguments, kinds, COMMAND)
     logs.set_up("error", settings.log_format)
     wanted = _baseline(given["baseline"])
     limits = Limits(given["free"])
@@ -331,6 +336,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ignore", metavar="RULE[:SUBJECT]", action="append", default=[],
         help="pass these findings over; * and ? stand for anything; may be repeated",
     )  # fmt: skip
+
+
+COMMAND = Command("check", "Says whether this host is fit for a job.", _EPILOG, _add_arguments)
 
 
 def _between(least: float, greatest: float) -> Callable[[str], float]:

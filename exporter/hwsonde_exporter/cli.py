@@ -21,14 +21,47 @@ _MODULES = {
 }
 _INTERRUPTED = 130  # as a shell has it: 128 and the number of the signal
 _SERVE = Command(
-    epilog="""commands, each with --help:
+    epilog="""commands, each with --help of its own:
   hwsonde-exporter           serve until a signal comes
   hwsonde-exporter once      print one exposition on standard output and end
   hwsonde-exporter doctor    say which collectors work here, which do not, and what to change
   hwsonde-exporter capture   record this host's kernel files, without personal details, for a bug report
-  hwsonde-exporter check     say whether this host is fit for a job"""
+  hwsonde-exporter check     say whether this host is fit for a job
+
+examples:
+  hwsonde-exporter                                               port 9880 of all interfaces
+  hwsonde-exporter --web.listen-address 127.0.0.1:9880           for this host only
+  hwsonde-exporter --config.file /etc/hwsonde/exporter.yaml      options from a file
+  hwsonde-exporter --no-collector.perf --collector.series-limit rdma=5000
+
+SIGHUP reads the file again; SIGTERM and SIGINT end the program.
+
+exit status:
+  0    a signal ended it, or the command is done
+  2    a flag, file or address is wrong: one line on standard error says which and what to do
+  130  interrupted while it started or printed
+check and doctor have others.
+
+Every option with its default: docs/exporter-configuration.md; every metric: docs/metrics.md (with a wheel they are installed in
+share/hwsonde/)."""
 )
-_ONCE = Command("once", "Prints one exposition on standard output and ends.")
+_ONCE = Command(
+    "once",
+    "Prints one exposition on standard output and ends.",
+    """examples:
+  hwsonde-exporter once                                          what a scrape would give
+  hwsonde-exporter once --collector.disable-defaults --collector.rdma
+
+exit status:
+  0  printed, whatever single collectors had to say
+  2  the command line or a file is wrong""",
+)
+
+
+def commands() -> dict[str, Command]:
+    """Every command by its word, of which the empty one serves: what shell completion is made of."""
+    own = {name: cast("Command", import_module(module).COMMAND) for name, module in _MODULES.items()}
+    return {_SERVE.name: _SERVE, _ONCE.name: _ONCE, **own}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -106,7 +106,7 @@ def load_with(
 ) -> tuple[Settings, Mapping[str, Any]]:
     """Settings as `load`, and the values of the command's own arguments by name; raises `ConfigError`."""
     table = options(kinds)
-    given = vars(_parser(table, command).parse_args(arguments))
+    given = vars(make_parser(table, command).parse_args(arguments))
     values = {key: option.default for key, option in table.items()}
     stated: dict[str, Any] = {}
     if given["config.file"] is not None:
@@ -254,7 +254,8 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"{message}; see --help")
 
 
-def _parser(table: Mapping[str, Option], command: Command) -> argparse.ArgumentParser:
+def make_parser(table: Mapping[str, Option], command: Command) -> argparse.ArgumentParser:
+    """Parser of a command: its own arguments and a flag for each option of the table. It raises `ConfigError`."""
     parser = _Parser(
         prog=f"hwsonde-exporter {command.name}".strip(),
         description=command.help,

@@ -107,10 +107,7 @@ class Report:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; gives 0 where there is nothing to change and 1 where there is. Raises `ConfigError`."""
     kinds = load_collectors()
-    command = Command(
-        "doctor", "Says which collectors work here, which do not, why, and what to change.", add=_add_arguments
-    )
-    settings, given = load_with(arguments, kinds, command)
+    settings, given = load_with(arguments, kinds, COMMAND)
     # Everything that collectors would log is in the report.
     logs.set_up("error", settings.log_format)
     exporter = make_exporter(settings, kinds, lasting=False)
@@ -131,6 +128,22 @@ def main(arguments: Sequence[str]) -> int:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("text", "json"), default="text", help="text for people (default) or json")
+
+
+COMMAND = Command(
+    "doctor",
+    "Says which collectors work here, which do not, why, and what to change.",
+    """examples:
+  hwsonde-exporter doctor                                   this host, as this user
+  hwsonde-exporter doctor --config.file exporter.yaml       with the service's options
+  hwsonde-exporter doctor --format json                     for programs
+
+exit status:
+  0    nothing to change
+  1    something can be put right; the report names it
+  2    the command line or a file is wrong""",
+    _add_arguments,
+)
 
 
 def examine(states: Iterable[State], settings: Settings) -> Report:

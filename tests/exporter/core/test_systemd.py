@@ -198,7 +198,7 @@ DROP_INS = sorted((UNITS / "hwsonde-exporter.service.d").glob("*.conf"))
 def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
     shutil.copytree(UNITS, tmp_path, dirs_exist_ok=True)
     unit = tmp_path / SERVICE.name
-    unit.write_text(unit.read_text().replace("/usr/bin/hwsonde-exporter", "/bin/true"))
+    unit.write_text(unit.read_text().replace("/opt/hwsonde/bin/hwsonde-exporter", "/bin/true"))
     names = ["hwsonde-exporter.service", "hwsonde-exporter.socket"]
     done = subprocess.run(
         ["systemd-analyze", "verify", *(f"./{name}" for name in names)],

@@ -1,0 +1,1 @@
+"""What operators get that is made from the programs and the rules: completion, objects for Kubernetes, the reference of alerts."""

@@ -1,0 +1,101 @@
+"""The detector's service: what systemd says of it, and what holds where systemd is not installed.
+
+What is special to the exporter's is tried in tests/exporter/core/test_systemd.py.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from configparser import RawConfigParser
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hwsonde_detector.cli import make_parser
+from hwsonde_detector.config import load_config
+from hwsonde_detector.config.models import State
+from tests.deploy.conftest import ROOT
+
+UNITS = ROOT / "deploy" / "systemd"
+DETECTOR = UNITS / "hwsonde-detector.service"
+TOKEN = UNITS / "hwsonde-detector.service.d" / "token.conf"
+SERVICES = sorted(UNITS.glob("*.service"))
+needs_systemd = pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
+
+
+class Unit(RawConfigParser):
+    """A unit file, as far as each key is given once; ``all_of`` gives every value of a key."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(strict=False, interpolation=None)
+        self.optionxform = str  # type: ignore[assignment,method-assign]
+        self.text = path.read_text()
+        self.read_string(self.text)
+
+    def all_of(self, key: str) -> list[str]:
+        return re.findall(rf"^{key}=(.*)$", self.text, re.MULTILINE)
+
+
+@needs_systemd
+@pytest.mark.parametrize("drop_ins", [False, True], ids=["plain", "drop-ins"])
+def test_systemd_finds_nothing_wrong(tmp_path: Path, *, drop_ins: bool) -> None:
+    for service in SERVICES:
+        (tmp_path / service.name).write_text(re.sub(r"/opt/hwsonde/bin/\S+", "/bin/true", service.read_text()))
+        if drop_ins:
+            shutil.copytree(UNITS / f"{service.name}.d", tmp_path / f"{service.name}.d")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", *(f"./{service.name}" for service in SERVICES)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@needs_systemd
+@pytest.mark.parametrize(("name", "most"), [("hwsonde-detector.service", 15), ("hwsonde-exporter.service", 32)])
+def test_systemd_rates_the_services_as_well_confined(tmp_path: Path, name: str, most: int) -> None:
+    """``most`` is ten times systemd's exposure level, of which 100 is the worst."""
+    shutil.copy(UNITS / name, tmp_path)
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", f"--threshold={most}", f"./{name}"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout.splitlines()[-1:]
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
+def test_services_run_without_root_from_the_documented_place(service: Path) -> None:
+    unit = Unit(service)["Service"]
+    assert unit["DynamicUser"] == unit["NoNewPrivileges"] == "yes"
+    assert unit["ProtectSystem"] == "strict"
+    assert shlex.split(unit["ExecStart"])[0] == f"/opt/hwsonde/bin/{service.stem}"
+    assert unit["RestartPreventExitStatus"] == "2"
+
+
+def test_the_detector_has_no_capability() -> None:
+    unit = Unit(DETECTOR)["Service"]
+    assert unit["AmbientCapabilities"] == unit["CapabilityBoundingSet"] == ""
+
+
+def test_the_detector_is_started_and_checked_by_commands_that_it_has() -> None:
+    unit = Unit(DETECTOR)
+    start, (check, tell) = unit["Service"]["ExecStart"], unit.all_of("ExecReload")
+    ran, checked = (make_parser().parse_args(shlex.split(command)[1:]) for command in (start, check))
+    assert ran.config_file == checked.config_file == Path("/etc/hwsonde/detector.yaml")
+    assert tell == "/bin/kill -HUP $MAINPID"
+
+
+def test_the_state_directory_is_the_default_and_the_examples() -> None:
+    folder = Path("/var/lib") / Unit(DETECTOR)["Service"]["StateDirectory"]
+    assert State().dir == folder == load_config(ROOT / "deploy/examples/detector.yaml").state.dir
+
+
+def test_the_token_is_read_from_where_systemd_puts_it() -> None:
+    name, _, source = Unit(TOKEN)["Service"]["LoadCredential"].partition(":")
+    assert source.startswith("/etc/hwsonde/")
+    (example,) = re.findall(r"^#   (source: .*)$", TOKEN.read_text(), re.MULTILINE)
+    path = yaml.safe_load(example)["source"]["bearer"]["token_file"]
+    assert path == f"/run/credentials/{DETECTOR.name}/{name}"
