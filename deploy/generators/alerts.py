@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from alert_rules import paging
-from alert_rules.rules import Links, Rule, groups
+from alert_rules.receivers import PagerDuty, Receivers
+from alert_rules.rules import groups
 from alert_rules.timing import FAST, FLEET, Timing
+from alert_rules.writing import Links, Rule
 
 RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
 _HEAD = """# Alerts
@@ -97,7 +99,7 @@ def _cell(text: str) -> str:
 
 
 def _paging() -> str:
-    fast, fleet = (paging.configuration(timing, paging.PagerDuty()) for timing in (FAST, FLEET))
+    fast, fleet = (paging.configuration(timing, Receivers((PagerDuty(),))) for timing in (FAST, FLEET))
     keys = ("group_by", "group_wait", "group_interval", "repeat_interval")
     rows = [f"| `{key}` | {_value(fast['route'], key)} | {_value(fleet['route'], key)} |" for key in keys]
     held = [_inhibition(rule) for rule in fleet["inhibit_rules"]]

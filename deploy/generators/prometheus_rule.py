@@ -11,8 +11,9 @@ import sys
 from collections.abc import Sequence
 
 from alert_rules.generate import to_yaml
-from alert_rules.rules import Links, groups
+from alert_rules.rules import groups
 from alert_rules.timing import PROFILES, Timing
+from alert_rules.writing import Links
 
 _LABELS = {"app.kubernetes.io/name": "hwsonde", "app.kubernetes.io/part-of": "hwsonde"}
 

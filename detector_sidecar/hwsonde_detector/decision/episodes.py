@@ -42,7 +42,7 @@ class Persistence:
             Time of the window's last row.
         lasting
             Whether the newest row itself still deviates. A single bad row is part of as many windows as they are wide, so windows
-            alone cannot tell a hiccup from a fault.
+            alone cannot tell a hiccup from a fault. Asked only where more than one window is.
         calibrated
             Whether scores count yet.
         """
@@ -58,6 +58,8 @@ class Persistence:
                 self.recent.clear()
                 return False, True
             return False, False
+        # Who asks for one window alone asks for no persistence.
+        lasting = lasting or settings.raise_of == 1
         if calibrated and lasting and end_ms >= self.settled_ms and sum(self.recent) >= settings.raise_windows:
             self.open, self.quiet = True, 0
             return True, False

@@ -58,8 +58,8 @@ def add_kpi(parser: argparse.ArgumentParser, load: Load) -> None:
 
 def _evidence(options: argparse.Namespace, load: Load) -> int:
     config = load(options)
+    from hwsonde_detector.past.world import World  # noqa: PLC0415
     from hwsonde_detector.reports.evidence import Wanted, run_evidence  # noqa: PLC0415 - other commands need none of its weight
-    from hwsonde_detector.reports.program import World  # noqa: PLC0415
 
     wanted = Wanted(
         options.incident,
@@ -74,7 +74,7 @@ def _evidence(options: argparse.Namespace, load: Load) -> int:
 
 def _kpi(options: argparse.Namespace, load: Load) -> int:
     config = load(options)
+    from hwsonde_detector.past.world import World  # noqa: PLC0415
     from hwsonde_detector.reports.kpi_program import KpiAsked, run_kpi  # noqa: PLC0415
-    from hwsonde_detector.reports.program import World  # noqa: PLC0415
 
     return run_kpi(config, KpiAsked(options.out, options.first, options.last), World.real())

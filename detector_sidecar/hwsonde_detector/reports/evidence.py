@@ -18,9 +18,9 @@ from hwsonde_detector.incidents.pages import summary
 from hwsonde_detector.incidents.store import FOLDER, Store
 from hwsonde_detector.keys import derived, load_key
 from hwsonde_detector.past.reading import open_records
+from hwsonde_detector.past.world import World
 from hwsonde_detector.redaction import Redactor
 from hwsonde_detector.reports.finding import narrowed
-from hwsonde_detector.reports.program import World
 from hwsonde_detector.types import Entity
 
 # Samples of so long before and after it are packed, and of a long incident no more than this in all.

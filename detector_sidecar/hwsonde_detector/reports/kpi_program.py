@@ -12,9 +12,10 @@ from hwsonde_detector.config import Config
 from hwsonde_detector.errors import ConfigError, StateError
 from hwsonde_detector.hoststate import read_entity
 from hwsonde_detector.past.when import parse_range
+from hwsonde_detector.past.world import World
 from hwsonde_detector.reports.evidence import kept, redactor_of
 from hwsonde_detector.reports.kpi import Span, figures
-from hwsonde_detector.reports.program import World, as_json
+from hwsonde_detector.reports.program import as_json
 from hwsonde_detector.showing import SHARED, environment, palette
 from hwsonde_detector.state import peek_state
 

@@ -50,8 +50,8 @@ function _shtab_hwsonde_detector_using
   test "$_shtab_hwsonde_detector_cmdpath" = "$argv"
 end
 
-set -g _shtab_hwsonde_detector_commands run check-config replay capture backtest report
-set -g _shtab_hwsonde_detector_opts_with_value --archive --config.file --entity --episode --every --for --from --job --labels --learn --log.format --log.level --out --preset --runbooks-url --source.url --state.dir --step --to --web.listen-address
+set -g _shtab_hwsonde_detector_commands run check-config replay capture backtest report evidence kpi
+set -g _shtab_hwsonde_detector_opts_with_value --archive --config.file --entity --episode --every --for --from --job --kernel-log --labels --learn --log.format --log.level --out --preset --redact --runbooks-url --source.url --state.dir --step --to --web.listen-address
 
 complete -c hwsonde-detector -e
 complete -c hwsonde-detector -f
@@ -90,14 +90,14 @@ complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l conf
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l source.url -x -d 'the Prometheus to read (source.url)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l log.level -x -d 'debug, info, warning or error (log.level)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l log.format -x -d 'logfmt or json (log.format)'
-complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l from -x -d 'begin: RFC 3339, Unix seconds, or back from now such as -6h (an archive'"'"'s default: all of it)'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l from -x -d 'begin: RFC 3339, Unix seconds, or back from now such as -6h (default: all of an archive; of a Prometheus it must be said)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l to -x -d 'end (default: now; of an archive its end)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l archive -xka "(__fish_complete_path (commandline -ct))" -d 'a recorded archive to read instead of a Prometheus'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l learn -x -d 'how much before --from is learned from (default: source.history; of an archive all)'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l out -xka "(__fish_complete_directories)" -d 'folder for the results (default: hwsonde-backtest)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l labels -xka "(__fish_complete_path (commandline -ct))" -d 'what really failed: CSV or JSON with entity, start, end'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l preset -x -d 'presets to compare: configured, shipped ones, or files'
-complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l learn -x -d 'how much before --from is learned from (default: source.history; of an archive all)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l step -x -d 'read one value for each such step, for ranges too long to read every sample of'
-complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l out -xka "(__fish_complete_directories)" -d 'folder for the results (default: hwsonde-backtest)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l anew -d 'do not go on with an interrupted run in that folder'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using; and test $_shtab_hwsonde_detector_npos -eq 0' -a report -d 'Explain a stretch of the past, an episode or a job: what failed first, or that it was not the hardware.'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using report' -s h -l help -d 'show this help message and exit'
@@ -107,10 +107,31 @@ complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using report' -l log.le
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using report' -l log.format -x -d 'logfmt or json (log.format)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using report' -l from -x -d 'begin: RFC 3339, Unix seconds, or back from now such as -6h (default: around --episode; an archive'"'"'s beginning)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using report' -l to -x -d 'end (default: now; around --episode; an archive'"'"'s end)'
-complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using report' -l entity -x -d 'one host, such as n17 or lab/n17 (default: all hosts)'
-complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using report' -l job -x -d 'the hosts of one job, for as long as it ran: slurm:4711, 4711, or a pod'"'"'s name'
-complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using report' -l episode -x -d 'one episode, such as lab/n17@2026-11-29T19:23:41Z'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using report' -l archive -xka "(__fish_complete_path (commandline -ct))" -d 'a recorded archive to read instead of a Prometheus'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using report' -l learn -x -d 'how much before --from is learned from (default: source.history; of an archive all)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using report' -l out -xka "(__fish_complete_directories)" -d 'folder for report.json and report.html (default: hwsonde-report)'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using report' -l entity -x -d 'one host, such as n17 or lab/n17 (default: all hosts)'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using report' -l job -x -d 'the hosts of one job, for as long as it ran: slurm:4711, 4711, or a pod'"'"'s name'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using report' -l episode -x -d 'one episode, such as lab/n17@2026-11-29T19:23:41Z'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using report' -l runbooks-url -x -d 'where the runbook pages are (default: docs/runbooks)'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using; and test $_shtab_hwsonde_detector_npos -eq 0' -a evidence -d 'Pack a closed incident with its raw samples into one archive, for a ticket or a vendor.'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using evidence' -s h -l help -d 'show this help message and exit'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using evidence' -l config.file -xka "(__fish_complete_path (commandline -ct))" -d 'the configuration; without it the defaults hold'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using evidence' -l state.dir -xka "(__fish_complete_directories)" -d 'where models and episodes are kept (state.dir)'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using evidence' -l source.url -x -d 'the Prometheus to read (source.url)'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using evidence' -l log.level -x -d 'debug, info, warning or error (log.level)'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using evidence' -l log.format -x -d 'logfmt or json (log.format)'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using evidence' -l out -xka "(__fish_complete_path (commandline -ct))" -d 'the archive (default: ID.tar.gz)'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using evidence' -l archive -xka "(__fish_complete_path (commandline -ct))" -d 'a recorded archive to read samples from instead of a Prometheus'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using evidence' -l no-samples -d 'leave raw samples out'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using evidence' -l kernel-log -xka "(__fish_complete_path (commandline -ct))" -d 'a file to add, such as what `journalctl -k` printed on the host'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using evidence' -l redact -x -d 'a label whose values are replaced in all files, besides web.redact; may be given again'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using; and test $_shtab_hwsonde_detector_npos -eq 0' -a kpi -d 'Figures of a month: incidents, time to tell and to end, pages per 100 node-days, useful share.'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using kpi' -s h -l help -d 'show this help message and exit'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using kpi' -l config.file -xka "(__fish_complete_path (commandline -ct))" -d 'the configuration; without it the defaults hold'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using kpi' -l state.dir -xka "(__fish_complete_directories)" -d 'where models and episodes are kept (state.dir)'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using kpi' -l log.level -x -d 'debug, info, warning or error (log.level)'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using kpi' -l log.format -x -d 'logfmt or json (log.format)'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using kpi' -l from -x -d 'begin (default: -30d)'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using kpi' -l to -x -d 'end (default: now)'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using kpi' -l out -xka "(__fish_complete_directories)" -d 'folder for kpi.json and kpi.html (default: hwsonde-kpi)'
