@@ -148,6 +148,26 @@ def test_k_means_is_louder_where_rows_leave_what_was_learned() -> None:
     assert steady.score.tolist() == [0.0] * 9 + [10.0]
 
 
+def test_a_difference_stands_with_what_other_entities_would_have_given() -> None:
+    label = np.zeros(200, np.bool_)
+    label[100:110] = True
+    ours, other = accuracy.Tally(), accuracy.Tally()
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        good = label + 0.1 * rng.random(200)
+        ours.add(accuracy.Answer(good, label.copy()), label, 1.0)
+        noisy = rng.random(200)
+        other.add(accuracy.Answer(noisy, noisy > 0.97), label, 1.0)
+    assert ours.totals == (8, 8.0)
+    assert ours.figures().tolist() == pytest.approx([1.0, 1.0, 1.0, 0.0])
+    line = accuracy.difference(ours, other, "noise")
+    assert line.split()[0] == "noise"
+    low, high = (float(part.strip("[],")) for part in line.split()[2:4])
+    assert 0.5 < low <= high < 1.0
+    same = accuracy.difference(ours, ours, "ours")
+    assert "+0.00 [+0.00, +0.00]" in same
+
+
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
     monkeypatch.setattr(sys, "argv", ["accuracy", *map(str, arguments)])
     accuracy.main()
@@ -168,8 +188,9 @@ def test_a_labelled_set_from_the_command_line(
         assert written["a/b/contribution"].shape == test.shape
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "1 entities, 1 events, 0.1 entity-days"
-    assert [line[:10].strip() for line in lines[2:]] == ["slow", "reveal", "mean |z|", "k-means", "random"]
+    assert [line[:10].strip() for line in lines[2:7]] == ["slow", "reveal", "mean |z|", "k-means", "random"]
     assert float(lines[2].split()[-1]) == 0.0
+    assert [line[:10].strip() for line in lines[8:]] == ["reveal", "mean |z|", "k-means", "random"]
 
 
 def test_healthy_runs_from_the_command_line(
