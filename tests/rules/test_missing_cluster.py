@@ -33,6 +33,7 @@ def case(request: pytest.FixtureRequest) -> Case:
     return Case(timing)
 
 
+@pytest.mark.slow
 def test_pages_say_and_link_what_they_should(tmp_path: Path) -> None:
     check_words(HERE / WORDS, tmp_path)
 

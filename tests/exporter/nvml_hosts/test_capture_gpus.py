@@ -96,7 +96,14 @@ def readings(series: Series, name: str) -> dict[frozenset[tuple[str, str]], floa
     }
 
 
-@pytest.mark.parametrize("name", [name for name in form.names() if name != "sick"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "old-driver" else [pytest.mark.slow])
+        for name in form.names()
+        if name != "sick"
+    ],
+)
 def test_a_replayed_capture_gives_the_series_that_the_host_gave(name: str, tmp_path: Path) -> None:
     source = form.load(name)
     paths = with_processes(tmp_path / "kernel", source)
