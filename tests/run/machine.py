@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,6 +56,10 @@ case "$*" in
   *) echo "unexpected: $*" >>"$MACHINE/calls"; exit 3 ;;
 esac
 """
+
+
+def _interruptible() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Machine:
@@ -121,6 +126,8 @@ class Machine:
             stderr=subprocess.PIPE,
             text=True,
             process_group=0,
+            # Whoever starts the tests in the background has them ignore the interrupt, and a shell cannot trap what was ignored before it began.
+            preexec_fn=_interruptible,  # noqa: PLW1509  one thread, and one system call
         )
 
     def run(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
