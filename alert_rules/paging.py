@@ -31,8 +31,8 @@ CAUSES: tuple[tuple[str, str, list[str]], ...] = (
     ('alertname="HwsondeHostAnomaly",scope="host"', 'alertname="HwsondeHostAnomaly",scope="device"', HOST),
     # The error that a GPU died of says more than its silence, as long as it is shown.
     ('alertname="HwsondeGpuXid"', 'alertname=~"HwsondeGpu(Lost|MemoryFailed|EccUncorrected)"', GPU),
-    # A GPU that is known to be lost sends nothing: one page is enough.
-    ('alertname=~"HwsondeGpu(Lost|Xid|DriverHung)"', 'alertname="HwsondeDataFault"', HOST),
+    # A GPU that is known to be lost sends nothing: one page is enough. An XID alone loses nothing.
+    ('alertname=~"HwsondeGpu(Lost|DriverHung)"', 'alertname="HwsondeDataFault"', HOST),
     ('alertname="HwsondeGpuDriverHung"', 'alertname=~"HwsondeGpu(Lost|Missing|XidUnheard|FabricNotReady)"', HOST),
     ('alertname="HwsondeGpuSwitchFault"', 'alertname=~"HwsondeGpu(Nvlink|Fabric).*"', HOST),
     # A part that is known to be broken explains why its host deviates there.

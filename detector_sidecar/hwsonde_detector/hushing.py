@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from hwsonde_detector.types import Entity, EntityReport, Episode, EpisodeEvent, Hushed, Phase
-from hwsonde_detector.types.guidance import Normal
+from hwsonde_detector.types.guidance import Guidance, Normal
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class Told:
 
 def hush(
     hushing: Hushing,
-    normal: Iterable[Normal],
+    guidance: Guidance,
     reports: Iterable[EntityReport],
     events: Iterable[EpisodeEvent],
     now_ms: int,
@@ -43,22 +43,22 @@ def hush(
     ----------
     hushing
         What is not told so far; changed.
-    normal
-        Stretches that are known at present.
+    guidance
+        Stretches that are known at present, and whether others may be that are not known yet.
     reports, events
         What the step would say.
     now_ms
         Time of the tick.
     """
     told = Told(list(reports), list(events))
-    normal = [one for one in normal if one.start_ms <= now_ms < one.end_ms]
+    normal = [one for one in guidance.normal if one.start_ms <= now_ms < one.end_ms]
     if not normal and not hushing.waiting:
         return told
     reasons = _reasons(normal, told, now_ms)
     before, told.events = told.events, []
     for event in before:
         _event(hushing, event, reasons, told)
-    told.reports = [_report(hushing, report, reasons, told, now_ms) for report in told.reports]
+    told.reports = [_report(hushing, report, reasons, told, now_ms, guidance.unsure) for report in told.reports]
     alive = {episode.identity for report in told.reports for episode in (*report.open_episodes, *_episodes(report))}
     heard = {str(report.entity) for report in told.reports}
     for identity in [one for one in hushing.waiting if one not in alive and one.rpartition("@")[0] in heard]:
@@ -92,7 +92,12 @@ def _event(hushing: Hushing, event: EpisodeEvent, reasons: Mapping[Entity, tuple
 
 
 def _report(
-    hushing: Hushing, report: EntityReport, reasons: Mapping[Entity, tuple[str, str]], told: Told, now_ms: int
+    hushing: Hushing,
+    report: EntityReport,
+    reasons: Mapping[Entity, tuple[str, str]],
+    told: Told,
+    now_ms: int,
+    unsure: bool,  # noqa: FBT001  of this file alone
 ) -> EntityReport:
     shown: list[Episode] = []
     hidden: list[tuple[Episode, str]] = []
@@ -100,6 +105,10 @@ def _report(
         known = hushing.waiting.get(episode.identity)
         if known is None and report.entity not in reasons:
             shown.append(episode)
+            continue
+        if report.entity not in reasons and unsure and known is not None:
+            # After a start nobody has said yet whether the stretch goes on.
+            hidden.append((episode, known))
             continue
         if report.entity not in reasons:
             # The stretch is over and the trouble is not.

@@ -130,7 +130,7 @@ def step(
         if host.last_row_ms is None or now_ms - (host.heard_ms or now_ms) > FORGET_MS:
             del state.hosts[entity]
     reports, events = see(state.fleet, state.hosts, reports, events, now_ms, plan.settings)
-    said = hush(state.hushing, guidance.normal, reports, events, now_ms)
+    said = hush(state.hushing, guidance, reports, events, now_ms)
     _uncount(state, said)
     return state, Outputs(tuple(said.reports), tuple(said.events), tuple(gone), tuple(faults), tuple(said.hushed))
 

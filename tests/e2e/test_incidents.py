@@ -12,7 +12,7 @@ import requests
 from tests.e2e.house import House, copied
 from tests.e2e.simulated import SimulatedHost
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(420)]
 
 
 def ask(house: House, path: str) -> Any:

@@ -50,7 +50,8 @@ class Feedback:
         """Somebody has said what an episode was; ``busy`` while one is open on the host."""
         self._of(identity).kind = kind
         if busy:
-            self.waiting.append(identity)
+            if identity not in self.waiting:
+                self.waiting.append(identity)
         else:
             self._settle(identity, threshold)
 

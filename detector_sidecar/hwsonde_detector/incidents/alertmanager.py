@@ -101,6 +101,10 @@ class Follower:
         """Silences that say what is normal."""
         return self._known.normal
 
+    def unheard(self) -> bool:
+        """Whether it could tell what is normal and has not answered since the start."""
+        return bool(self._marker) and self._known.at_ms == 0
+
     def of(self, entry: Entry) -> dict[str, Any]:
         """What is known of the alerts of an incident's host."""
         known = self._known

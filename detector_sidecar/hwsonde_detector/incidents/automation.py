@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import requests
 import urllib3.exceptions
@@ -63,8 +64,8 @@ class Command:
 
     @property
     def words(self) -> str:
-        """The program and its arguments."""
-        return " ".join(self.arguments)
+        """The program; its arguments may hold what is secret."""
+        return self.arguments[0]
 
     def run(self, told: Mapping[str, Any]) -> None:
         """Run it and wait."""
@@ -106,8 +107,9 @@ class Webhook:
 
     @property
     def words(self) -> str:
-        """Where to."""
-        return f"POST {self.url}"
+        """Whom it is sent to; the path of the address may hold what is secret."""
+        parts = urlsplit(self.url)
+        return f"POST {parts.scheme}://{parts.hostname}"
 
     def run(self, told: Mapping[str, Any]) -> None:
         """Send it and wait for the answer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -22,7 +23,11 @@ from hwsonde_detector.types.naming import incident_id
 log = logging.getLogger("hwsonde_detector.incidents")
 
 _PAST = 200
-_QUEUED = 20_000
+_QUEUED = 1000
+# Windows of each peer that an incident is compared with.
+_PEER_WINDOWS = 120
+# For how long the explanation of an open incident serves all who ask.
+_FRESH_MS = 4000
 _STOP_S = 5.0
 _NAN = float("nan")
 
@@ -87,6 +92,8 @@ class Book:
         self._closing: dict[str, Watched] = {}
         self._past: OrderedDict[str, Episode] = OrderedDict()
         self._shadow: dict[str, bool] = {}
+        self._making = threading.Lock()
+        self._made: dict[str, tuple[int, dict[str, Any]]] = {}
         self._queue: queue.Queue[Watched | None] = queue.Queue(_QUEUED)
         self._writer = threading.Thread(target=self._write_all, name="incidents", daemon=True)
         self._failing = ""
@@ -113,7 +120,8 @@ class Book:
     def stop(self) -> None:
         """Write what is waiting; returns within seconds."""
         if self._writer.is_alive():
-            self._queue.put(None)
+            with contextlib.suppress(queue.Full):
+                self._queue.put(None, timeout=_STOP_S)
             self._writer.join(_STOP_S)
 
     def take(self, outputs: Outputs) -> None:
@@ -131,13 +139,19 @@ class Book:
             told = [(self._entry(one), "opened") for one in opened]
             told += [(self._entry(one), "closed") for one in closed if not one.normal]
         for watched in closed:
-            try:
-                self._queue.put_nowait(watched)
-            except queue.Full:
-                self._failed("more incidents close than can be written; the newest are kept in memory only")
+            self._hand_over(watched)
         for entry, what in told:
             for listener in self.listeners:
                 listener(entry, what)
+
+    def _hand_over(self, watched: Watched) -> None:
+        """Let the writer have an incident; where it is far behind, as with a disk that hangs, what was recorded of this one is let go."""
+        try:
+            self._queue.put_nowait(watched)
+        except queue.Full:
+            episode = watched.episode
+            self._closing.pop(incident_id(episode.identity, episode.onset_ms), None)
+            self._failed("more incidents close than can be written; the newest are not kept")
 
     def clear(self) -> None:
         """Forget which episodes are open: every host is learned anew; they are closed ones from now on."""
@@ -146,7 +160,7 @@ class Book:
             for watched in self._watching.open.values():
                 watched.episode = replace(watched.episode, end_ms=now_ms, because="learned anew")
                 self._closing[incident_id(watched.episode.identity, watched.episode.onset_ms)] = watched
-                self._queue.put_nowait(watched)
+                self._hand_over(watched)
             self._watching = Watching()
 
     def entries(self) -> list[Entry]:
@@ -173,10 +187,21 @@ class Book:
         StateError
             What was kept is damaged.
         """
-        with self._lock:
-            found = self._find(name)
-            watched = found.copy(self._watching.peers(found) or found.peers) if found is not None else None
-        return self._explain(watched) if watched is not None else self.store.document(name)
+        # One at a time, and what was made lately for all who ask: many readers of one incident must cost the loop no more than one.
+        with self._making:
+            now_ms = self._clock.now_ms()
+            made = self._made.get(name)
+            if made is not None and 0 <= now_ms - made[0] < _FRESH_MS:
+                return made[1]
+            with self._lock:
+                found = self._find(name)
+                watched = found.copy(self._watching.peers(found) or found.peers) if found is not None else None
+            self._made = {key: one for key, one in self._made.items() if 0 <= now_ms - one[0] < _FRESH_MS}
+            if watched is None:
+                return self.store.document(name)
+            document = self._explain(watched)
+            self._made[name] = now_ms, document
+            return document
 
     def mark(self, name: str, mark: Mark, by: str) -> Entry | None:
         """Keep what a person said; None where there is no such incident.
@@ -258,13 +283,12 @@ class Book:
         return incident_document(watched, around)
 
     def _windows(self, entity: Entity, start_ms: int, end_ms: int) -> tuple[Score, ...]:
-        track = self._tracks.track(entity)
-        first, last = track.times.searchsorted(start_ms), track.times.searchsorted(end_ms, side="right")
+        trail = _trail(self._tracks.track(entity), start_ms, end_ms, _PEER_WINDOWS)
         return tuple(
             Score(
                 entity, at_ms, fused, {}, {}, (), calibrated=True, threshold=1.0, coverage=_NAN, anomalous_channels=_NAN
             )
-            for at_ms, fused in zip(track.times[first:last].tolist(), track.fused[first:last].tolist(), strict=True)
+            for at_ms, fused in zip(trail.times, trail.fused, strict=True)
         )
 
 

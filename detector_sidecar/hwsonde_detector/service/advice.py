@@ -14,6 +14,10 @@ from hwsonde_detector.types.guidance import Guidance, Normal
 log = logging.getLogger("hwsonde_detector.service")
 
 
+# For how long after a start what was normal before is still taken to be so, where Alertmanager does not answer.
+_UNSURE_MS = 600_000
+
+
 class Advice:
     """Gives what is new and what holds; called by the loop, never waits.
 
@@ -23,6 +27,8 @@ class Advice:
         Marks that wait.
     silences
         Gives the silences that say what is normal.
+    unheard
+        Whether silences may hold that nobody has told of since the start.
     maintenance
         Windows by name; may be replaced.
     counters
@@ -33,12 +39,15 @@ class Advice:
         self,
         inbox: Inbox,
         silences: Callable[[], tuple[Normal, ...]],
+        unheard: Callable[[], bool],
         maintenance: Mapping[str, Maintenance],
         counters: Counters,
     ) -> None:
         self.maintenance = maintenance
         self._inbox = inbox
         self._silences = silences
+        self._unheard = unheard
+        self._first_ms: int | None = None
         self._counters = counters
         self._before: frozenset[str] = frozenset()
 
@@ -50,7 +59,9 @@ class Advice:
         windows = (window.normal(name, now_ms) for name, window in sorted(self.maintenance.items()))
         normal = [one for one in (*self._silences(), *windows) if one.start_ms <= now_ms < one.end_ms]
         self._tell({one.reason for one in normal})
-        return Guidance(marks, tuple(normal))
+        self._first_ms = now_ms if self._first_ms is None else self._first_ms
+        unsure = now_ms - self._first_ms < _UNSURE_MS and self._unheard()
+        return Guidance(marks, tuple(normal), unsure)
 
     def _tell(self, reasons: set[str]) -> None:
         for reason in sorted(reasons - self._before):

@@ -48,7 +48,13 @@ class Desk:
         self._clock = clock
         self._marker = Marker(derived(key, "marks"), clock, inbox.put)
         self._follower = open_follower(config, clock)
-        self.advice = Advice(inbox, self._follower.normal if self._follower else tuple, config.maintenance, counters)
+        self.advice = Advice(
+            inbox,
+            self._follower.normal if self._follower else tuple,
+            self._follower.unheard if self._follower else bool,
+            config.maintenance,
+            counters,
+        )
         self._automation = open_automation(
             config, clock, self._marker, lambda result: counters.add(telemetry.AUTOMATION, 1, result)
         )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
+from re import _parser  # type: ignore[attr-defined]
 from time import monotonic as _monotonic
 from typing import Any
 
@@ -22,6 +25,11 @@ from hwsonde_detector.types.guidance import Matcher, Normal
 _MOST_BYTES = 1 << 25
 _CHUNK = 1 << 16
 _MOST_PATTERN = 1000
+# Unbounded repeats in a pattern; the time to match a name of a host grows with the power of their number. Up to so many characters count as bounded.
+_MOST_REPEATS, _FEW = 3, 10
+_REPEATS = {_parser.MAX_REPEAT, _parser.MIN_REPEAT, _parser.POSSESSIVE_REPEAT}
+
+log = logging.getLogger("hwsonde_detector.sources")
 _COMMENT = 80
 
 
@@ -162,9 +170,10 @@ def _silence(part: Mapping[str, Any], marker: Sequence[Matcher], labels: Collect
     marked = all(one in matchers for one in marker)
     if part["status"]["state"] == "expired" or not marked or not rest or any(one.name not in labels for one in rest):
         return None
-    if any(one.regex and not _usable(one.value) for one in rest):
-        return None
     name = str(part["id"])
+    if any(one.regex and not _usable(one.value) for one in rest):
+        _say_once(name)
+        return None
     comment = " ".join(str(part.get("comment", "")).split())[:_COMMENT]
     reason = f"silence {name[:8]}{f' ({comment})' if comment else ''}"
     return name, Normal(tuple(rest), _instant(part["startsAt"]), _instant(part["endsAt"]), "silence", reason)
@@ -173,9 +182,43 @@ def _silence(part: Mapping[str, Any], marker: Sequence[Matcher], labels: Collect
 def _usable(pattern: str) -> bool:
     try:
         re.compile(pattern)
+        parsed = _parser.parse(pattern)
     except (re.error, RecursionError, OverflowError):
         return False
-    return len(pattern) <= _MOST_PATTERN
+    return len(pattern) <= _MOST_PATTERN and _repeats(parsed) <= _MOST_REPEATS
+
+
+def _repeats(parsed: Iterable[tuple[object, Any]]) -> int:
+    """Unbounded repeats in a parsed pattern; one within another counts as too many.
+
+    Alertmanager matches in linear time whatever the pattern, Python tries again: its time grows with the power of the number of
+    repeats, and without bound where they are nested.
+    """
+    count = 0
+    for operator, argument in parsed:
+        inner = 0
+        if operator in _REPEATS:
+            low, high, part = argument
+            inner = _repeats(part)
+            unbounded = high - low > _FEW
+            count += (1 + inner * _MOST_REPEATS) if unbounded else inner * max(int(high), 1)
+        elif operator is _parser.BRANCH:
+            count += sum(_repeats(part) for part in argument[1])
+        elif operator is _parser.SUBPATTERN:
+            count += _repeats(argument[-1])
+        elif operator in {_parser.LITERAL, _parser.NOT_LITERAL, _parser.ANY, _parser.IN, _parser.AT, _parser.CATEGORY}:
+            continue
+        else:
+            # What looks around or back, and Alertmanager's patterns cannot.
+            return _MOST_REPEATS + 1
+    return count
+
+
+@lru_cache(1000)
+def _say_once(name: str) -> None:
+    log.warning(
+        "silence %s says nothing here: one of its patterns is not one that can be matched in a short time", name[:8]
+    )
 
 
 def _instant(text: str) -> int:

@@ -75,14 +75,18 @@ class Marked:
 
 @dataclass(frozen=True, slots=True)
 class Guidance:
-    """What is told with one step: marks that are new, and everything that is normal at present."""
+    """What is told with one step: marks that are new, and everything that is normal at present.
+
+    ``unsure`` while it is not known yet what is normal: whoever was called normal before stays so.
+    """
 
     marks: tuple[Marked, ...] = ()
     normal: tuple[Normal, ...] = ()
+    unsure: bool = False
 
     def __bool__(self) -> bool:
         """Whether anything is told."""
-        return bool(self.marks or self.normal)
+        return bool(self.marks or self.normal or self.unsure)
 
 
 UNGUIDED = Guidance()
@@ -93,6 +97,7 @@ def guidance_document(guidance: Guidance) -> dict[str, Any]:
     return {
         "marks": [[list(map(list, one.entity.labels)), one.identity, one.kind] for one in guidance.marks],
         "normal": [asdict(one) for one in guidance.normal],
+        **({"unsure": True} if guidance.unsure else {}),
     }
 
 
@@ -106,4 +111,4 @@ def read_guidance(part: Mapping[str, Any]) -> Guidance:
         Normal(**{**one, "matchers": tuple(Matcher(**matcher) for matcher in one["matchers"])})
         for one in part["normal"]
     )
-    return Guidance(marks, normal)
+    return Guidance(marks, normal, bool(part.get("unsure", False)))

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsonde_detector.errors import SourceError, SourceGarbled
+from hwsonde_detector.sources import alertmanager
 from hwsonde_detector.sources.alertmanager import Alertmanager, AlertmanagerOptions, parse_alerts, parse_silences
 from hwsonde_detector.types.guidance import Matcher
 
@@ -153,3 +154,15 @@ def test_one_that_says_nothing_is_given_up(fake: Fake) -> None:
     fake.wait.clear()
     with pytest.raises(SourceError, match=r"alertmanager\.url"):
         client(fake, timeout_ms=200).alerts()
+
+
+@pytest.mark.parametrize("pattern", ["n1.*", "gpu-[0-9]+-(a|b)", "a?b{2,4}c.*", "(node|host)[a-z0-9-]+"])
+def test_patterns_of_a_bounded_cost_are_used(pattern: str) -> None:
+    assert alertmanager._usable(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["([a-z0-9-]+)+!", "(a*)*", "(a|b.*)*", ".*a.*b.*c.*d", "(?=a)b", r"(a)\1", "((a{1,100}){1,100})b", "("]
+)
+def test_patterns_that_may_take_for_ever_are_not(pattern: str) -> None:
+    assert not alertmanager._usable(pattern)

@@ -122,7 +122,7 @@ def test_a_mark_moves_the_level_of_its_host_and_is_saved() -> None:
 
 def told(hushing: Hushing, outputs: Outputs, now_ms: int, *, quiet: bool):
     normal = (Normal((Matcher("node", "node1[0-9]", regex=True),), 0, 2**60, "maintenance", "m"),) if quiet else ()
-    return hush(hushing, normal, outputs.reports, outputs.events, now_ms)
+    return hush(hushing, Guidance(normal=tuple(normal)), outputs.reports, outputs.events, now_ms)
 
 
 def test_one_that_was_told_before_is_closed_and_told_again_if_it_lasts() -> None:
@@ -137,6 +137,18 @@ def test_one_that_was_told_before_is_closed_and_told_again_if_it_lasts() -> None
     assert [event.phase for event in ends.events] == [Phase.OPENED]
     assert ends.reports[0].open_episodes == (one,)
     assert hushing.waiting == {}
+
+
+def test_who_was_normal_before_a_start_stays_so_until_somebody_says_what_holds() -> None:
+    hushing, one = Hushing({episode(0).identity: "silence 1"}), episode(0)
+    outputs = step(1000, open_one=one)
+    unsure = hush(hushing, Guidance(unsure=True), outputs.reports, outputs.events, 1000)
+    assert unsure.events == []
+    assert unsure.reports[0].open_episodes == ()
+    assert unsure.reports[0].normal == ((one, "silence 1"),)
+    sure = hush(hushing, Guidance(), outputs.reports, outputs.events, 2000)
+    assert [event.phase for event in sure.events] == [Phase.OPENED]
+    assert read_guidance(guidance_document(Guidance(unsure=True))) == Guidance(unsure=True)
 
 
 def test_one_that_closes_inside_is_never_told_and_leaves_nothing() -> None:

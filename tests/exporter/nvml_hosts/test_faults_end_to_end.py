@@ -188,7 +188,13 @@ def concerned(key: Key, lost: Mapping[str, set[str]]) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", CASES)
+# What differs from another case in one call or one word alone is left to the slow tests.
+MORE = {"one_argument", "one_field", "no_permission", "sentinel_47", "sentinel_63", "unknown_error", "reset_required"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in MORE else []) for name in CASES]
+)
 def test_a_fault_costs_its_own_series_only_and_heals(name: str, host: GpuHost, record_property: Any) -> None:
     case = CASES[name]
     before = settled(host)
