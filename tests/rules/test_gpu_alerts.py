@@ -118,6 +118,7 @@ def test_a_state_fires_while_it_lasts(
     case.check(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", ["gpu_idle", "sw_power_cap", "sw_thermal_slowdown", "applications_clocks_setting"])
 def test_what_slows_a_busy_gpu_down_in_its_daily_life_is_no_alert(case: Case, tmp_path: Path, reason: str) -> None:
     case.series[f'hwsonde_gpu_clocks_event_active{{{GPU},reason="{reason}"}}'] = case.samples(("1", 6000))

@@ -159,6 +159,7 @@ def test_nothing_in_a_capture_tells_which_gpus_it_is_of(name: str, tmp_path: Pat
     assert any("serial numbers" in line for line in outcome.replaced)
 
 
+@pytest.mark.slow
 def test_a_sick_host_is_captured_with_its_sickness(tmp_path: Path) -> None:
     shim = ShimHost("sick", tmp_path / "nvml")
     outcome = captured(shim, kernel_files(tmp_path / "kernel", shim.recording))

@@ -135,6 +135,7 @@ def test_a_gpu_keeps_its_series_when_another_one_before_it_is_gone(host: GpuHost
     host.wait(lambda series: gpus_up(series) == ALL_UP and of_gpu(series, "0"))
 
 
+@pytest.mark.slow
 def test_mig_is_switched_on_and_off(host: GpuHost) -> None:
     before = settled(host)
     calls = host.shim.recording["devices"][3]
@@ -166,6 +167,7 @@ def test_mig_is_switched_on_and_off(host: GpuHost) -> None:
     assert gpus_up(whole) == ALL_UP
 
 
+@pytest.mark.slow
 def test_a_process_struct_of_another_size_gives_no_nonsense(host: GpuHost) -> None:
     before = settled(host)
     pids = {dict(labels)["pid"] for labels in of(before, "hwsonde_gpu_process_memory_bytes")}
@@ -183,6 +185,7 @@ def test_a_process_struct_of_another_size_gives_no_nonsense(host: GpuHost) -> No
 # ---- counters -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_counter_of_32_bits_that_wraps_goes_on_growing(tmp_path: Path) -> None:
     recording = four_gpus()
     with running(recording, tmp_path, deadline=DEADLINE, period=PERIOD) as host:
