@@ -197,11 +197,12 @@ class Book:
                 found = self._find(name)
                 watched = found.copy(self._watching.peers(found) or found.peers) if found is not None else None
             self._made = {key: one for key, one in self._made.items() if 0 <= now_ms - one[0] < _FRESH_MS}
-            if watched is None:
-                return self.store.document(name)
-            document = self._explain(watched)
-            self._made[name] = now_ms, document
-            return document
+            if watched is not None:
+                document = self._explain(watched)
+                self._made[name] = now_ms, document
+                return document
+        # What is closed costs a file to read, and nobody waits for it but who asked.
+        return self.store.document(name)
 
     def mark(self, name: str, mark: Mark, by: str) -> Entry | None:
         """Keep what a person said; None where there is no such incident.

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from hwsonde_detector.signals.windows import window_features
+from hwsonde_detector.signals.windows import FULL_INTERVALS, window_features
 from hwsonde_detector.types import Floats, Mask, Times
 
 # Weight of the newest row in the moving average, and how many rows it reaches back (what lies further weighs 1 % together).
@@ -90,9 +90,9 @@ def make_stream(
 
 
 def gaps(times: Times, interval_ms: int) -> Mask:
-    """Which rows do not follow the row before them, bool (n): more than one and a half intervals lie between, or time runs backwards."""
+    """Which rows do not follow the row before them, bool (n): more intervals lie between than in a full window, or time runs backwards."""
     steps = np.diff(times, prepend=times[:1])
-    return np.asarray((steps < 0) | (steps > 1.5 * interval_ms), np.bool_)
+    return np.asarray((steps < 0) | (steps > FULL_INTERVALS * interval_ms), np.bool_)
 
 
 def changes(rows: Floats, fresh: Mask | None = None) -> Floats:

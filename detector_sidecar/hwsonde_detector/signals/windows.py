@@ -9,7 +9,7 @@ import numpy as np
 from hwsonde_detector.settings import FEATURES
 from hwsonde_detector.types import Channel, Floats, Mask, Times
 
-_FULL_INTERVALS = 1.5
+FULL_INTERVALS = 1.5
 _BLOCK_VALUES = 1 << 15
 
 
@@ -150,7 +150,7 @@ def full_windows(times: Times, interval_ms: int, rows: int) -> Mask:
     count = max(len(times) - rows + 1, 0)
     full = np.ones(count, np.bool_)
     gaps = np.diff(times)
-    near = (gaps > 0) & (gaps <= _FULL_INTERVALS * interval_ms)
+    near = (gaps > 0) & (gaps <= FULL_INTERVALS * interval_ms)
     for shift in range(rows - 1):
         full &= near[shift : shift + count]
     return full
