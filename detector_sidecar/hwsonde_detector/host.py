@@ -238,8 +238,15 @@ def _episode(
         host.strengths.append(strength)
         while len(host.strengths) > rules.raise_of:
             host.strengths.popleft()
+    # What a workload explains is not told of by anybody.
+    alone = min(float(judged.judgement.alone[window]) / score.threshold, score.fused)
     opens, closes = host.persistence.observe(
-        score.fused, score.end_ms, rules, lasting=lasting(judged, window), calibrated=score.calibrated
+        score.fused,
+        score.end_ms,
+        rules,
+        lasting=lasting(judged, window),
+        calibrated=score.calibrated,
+        alone=alone,
     )
     if not host.persistence.open and not any(host.persistence.recent):
         host.onset_ms = None

@@ -120,6 +120,7 @@ def persistence_document(persistence: Persistence) -> dict[str, Any]:
     """Give a persistence as a JSON document."""
     return {
         "recent": list(persistence.recent),
+        "alone": persistence.alone,
         "quiet": persistence.quiet,
         "open": persistence.open,
         "settled_ms": persistence.settled_ms,
@@ -128,8 +129,9 @@ def persistence_document(persistence: Persistence) -> dict[str, Any]:
 
 def read_persistence(part: Mapping[str, Any]) -> Persistence:
     """Take back what `persistence_document` gave."""
-    recent = deque(map(bool, part["recent"]))
-    return Persistence(recent, int(part["quiet"]), bool(part["open"]), int(part["settled_ms"]))
+    # States of versions in which every member had to agree lack `alone`.
+    recent, alone = deque(map(bool, part["recent"])), int(part.get("alone", 0))
+    return Persistence(recent, alone, int(part["quiet"]), bool(part["open"]), int(part["settled_ms"]))
 
 
 def read_entity(pairs: Iterable[Iterable[Any]]) -> Entity:

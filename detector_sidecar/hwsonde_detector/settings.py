@@ -51,12 +51,15 @@ class DetectorSettings:
     enough), ``folds`` (cross-fitted) or ``training`` (of the rows that the model learned). Of channels correlated above ``correlation`` one is
     looked at; ``keep_constant`` keeps those that never moved, whose first change is news. Deviations beyond ``knee`` grow
     with their logarithm in zscore and mahalanobis; ``residual`` lets mahalanobis see what lies outside of its subspace, too. ``rise`` and ``fall``
-    smooth the fused score (`hwsonde_detector.decision.trend`); 1: not at all.
+    smooth the fused score (`hwsonde_detector.decision.trend`); 1: not at all. The members that ``alone`` names need nobody to agree with them: as
+    much as ``alone_at`` of such a member's own unit is the configured risk.
     """
 
-    members: tuple[str, ...] = ("zscore", "mahalanobis", "isolation_forest", "extremes")
+    members: tuple[str, ...] = ("zscore", "mahalanobis", "isolation_forest", "extremes", "bounds")
     fusion: str = "agreement"
     agreement: int = 2
+    alone: tuple[str, ...] = ("bounds",)
+    alone_at: float = 2.0
     calibration: str = "folds"
     correlation: float = 0.95
     keep_constant: bool = True
@@ -75,8 +78,9 @@ class EpisodeSettings:
     """When a score becomes an episode.
 
     ``budget`` in pages per 100 node-days moves a host's threshold (`hwsonde_detector.decision.thresholds`); 0: it is fixed, and ``risk`` is the
-    chance of a healthy window to pass 1.0. Raised when ``raise_windows`` of the last ``raise_of`` windows are at least
-    ``raise_at``; closed when ``clear_windows`` in a row are below ``clear_at``. After a gap, a start of the detector or of an exporter
+    chance of a healthy window to pass 1.0. Raised when ``raise_windows`` of the last ``raise_of`` windows are at least ``raise_at``, or
+    ``alone_windows`` in a row are by a member that needs nobody to agree (0: never): such a one asks for several rows itself. Closed when
+    ``clear_windows`` in a row are below ``clear_at``. After a gap, a start of the detector or of an exporter
     no episode is opened for ``settle_rows`` rows: starting costs the host a second or two of CPU, which is our own doing.
     """
 
@@ -86,6 +90,7 @@ class EpisodeSettings:
     clear_at: float = 0.7
     raise_windows: int = 4
     raise_of: int = 5
+    alone_windows: int = 2
     clear_windows: int = 10
     settle_rows: int = 10
     gone_after_ms: int = 300_000

@@ -26,7 +26,7 @@ _OURS = {
 
 def constraints(config: Config) -> Iterator[tuple[KeyPath, str]]:
     """What must hold between keys; gives path and sentence of each that does not."""
-    learning, episodes, window, source = config.learning, config.episodes, config.window, config.source
+    learning, window, source = config.learning, config.window, config.source
     if window.step > window.rows:
         yield (
             ("window", "step"),
@@ -47,10 +47,25 @@ def constraints(config: Config) -> Iterator[tuple[KeyPath, str]]:
             ("window", "rows"),
             f"{window.rows} is not less than learning.first_rows; allowed: at most {learning.first_rows - 1}",
         )
-    if config.detectors.agreement > len(config.detectors.members):
+    yield from _deciding(config)
+    if isinstance(config.tick, int) and config.tick > source.max_range:
+        yield (
+            ("tick",),
+            f"{format_duration(config.tick)} is longer than source.max_range; allowed: at most {format_duration(source.max_range)}",
+        )
+    yield from _redacted(config)
+    yield from _alerting(config)
+    yield from _credentials(source)
+    yield from _headers(source)
+
+
+def _deciding(config: Config) -> Iterator[tuple[KeyPath, str]]:
+    episodes = config.episodes
+    voters = [name for name in config.detectors.members if name not in config.detectors.alone]
+    if config.detectors.fusion == "agreement" and voters and config.detectors.agreement > len(voters):
         yield (
             ("detectors", "agreement"),
-            f"{config.detectors.agreement} of {len(config.detectors.members)} members; allowed: at most that many",
+            f"{config.detectors.agreement} of {len(voters)} members that vote; allowed: at most that many",
         )
     if episodes.clear_at >= episodes.raise_at:
         yield (
@@ -62,15 +77,6 @@ def constraints(config: Config) -> Iterator[tuple[KeyPath, str]]:
             ("episodes", "raise_windows"),
             f"{episodes.raise_windows} of {episodes.raise_of}; allowed: at most episodes.raise_of",
         )
-    if isinstance(config.tick, int) and config.tick > source.max_range:
-        yield (
-            ("tick",),
-            f"{format_duration(config.tick)} is longer than source.max_range; allowed: at most {format_duration(source.max_range)}",
-        )
-    yield from _redacted(config)
-    yield from _alerting(config)
-    yield from _credentials(source)
-    yield from _headers(source)
 
 
 def _alerting(config: Config) -> Iterator[tuple[KeyPath, str]]:

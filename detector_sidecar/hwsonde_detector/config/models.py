@@ -152,6 +152,15 @@ class Detectors(Section):
     agreement: Annotated[int, Whole(1, len(MEMBERS))] = Field(
         default=_DETECTORS.agreement, description="How many must agree, where `fusion` is `agreement`."
     )
+    alone: Annotated[tuple[str, ...], Items(Choice(MEMBERS), 0, len(MEMBERS))] = Field(
+        default=_DETECTORS.alone,
+        description="Members that do not vote and need nobody to agree with them: they are judged by their own unit and not by a tail. "
+        "Names that are not among `members` say nothing.",
+    )
+    alone_at: Annotated[float, Real(1.01, 1000)] = Field(
+        default=_DETECTORS.alone_at,
+        description="How much of their own unit counts as the risk; for `bounds`, how many times further than healthy time a channel must be.",
+    )
     calibration: Annotated[str, Choice(CALIBRATIONS)] = Field(
         default=_DETECTORS.calibration,
         description="Which scores of healthy rows tell how rare a score is: `live`, as they were given before the row was learned; `folds`, "
@@ -208,6 +217,10 @@ class Episodes(Section):
     )
     raise_of: Annotated[int, Whole(1, 1000)] = Field(
         default=_EPISODES.raise_of, description="of the last this many windows are at least `raise_at`."
+    )
+    alone_windows: Annotated[int, Whole(0, 1000)] = Field(
+        default=_EPISODES.alone_windows,
+        description="It also opens when this many in a row are by a member of `detectors.alone`, which asks for several rows itself; 0: never.",
     )
     clear_windows: Annotated[int, Whole(1, 10_000)] = Field(
         default=_EPISODES.clear_windows, description="It closes after this many windows in a row below `clear_at`."

@@ -61,7 +61,7 @@ def light(model: EntityModel) -> EntityModel:
     return replace(
         model,
         detectors={name: model.detectors[name] for name in names},
-        tails={name: model.tails[name] for name in names},
+        tails={name: tail for name, tail in model.tails.items() if name in names},
     )
 
 

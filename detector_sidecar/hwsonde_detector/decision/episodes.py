@@ -16,6 +16,8 @@ class Persistence:
     ----------
     recent
         Whether each of the last ``raise_of`` windows was at least ``raise_at``.
+    alone
+        How many of the newest windows in a row were so by a member that needs nobody to agree.
     quiet
         Windows in a row below ``clear_at`` since the episode opened.
     open
@@ -25,12 +27,20 @@ class Persistence:
     """
 
     recent: deque[bool] = field(default_factory=deque)
+    alone: int = 0
     quiet: int = 0
     open: bool = False
     settled_ms: int = 0
 
     def observe(
-        self, score: float, end_ms: int, settings: EpisodeSettings, *, lasting: bool, calibrated: bool
+        self,
+        score: float,
+        end_ms: int,
+        settings: EpisodeSettings,
+        *,
+        lasting: bool,
+        calibrated: bool,
+        alone: float = 0.0,
     ) -> tuple[bool, bool]:
         """Take one window's score and say ``(opens, closes)``.
 
@@ -45,10 +55,13 @@ class Persistence:
             alone cannot tell a hiccup from a fault. Asked only where more than one window is.
         calibrated
             Whether scores count yet.
+        alone
+            The part of the score that a member says which needs nobody to agree.
         """
         if score != score:  # noqa: PLR0124  NaN
             return False, False
         self.recent.append(score >= settings.raise_at)
+        self.alone = self.alone + 1 if alone >= settings.raise_at else 0
         while len(self.recent) > settings.raise_of:
             self.recent.popleft()
         if self.open:
@@ -56,11 +69,14 @@ class Persistence:
             if self.quiet >= settings.clear_windows:
                 self.open = False
                 self.recent.clear()
+                self.alone = 0
                 return False, True
             return False, False
         # Who asks for one window alone asks for no persistence.
         lasting = lasting or settings.raise_of == 1
-        if calibrated and lasting and end_ms >= self.settled_ms and sum(self.recent) >= settings.raise_windows:
+        agreed = lasting and sum(self.recent) >= settings.raise_windows
+        by_one = 0 < settings.alone_windows <= self.alone
+        if calibrated and end_ms >= self.settled_ms and (agreed or by_one):
             self.open, self.quiet = True, 0
             return True, False
         return False, False

@@ -1,6 +1,8 @@
-"""One score of several: their mean, or their agreement, as a number and not only a vote."""
+"""One score of several: their mean, or their agreement, as a number and not only a vote; and members that need nobody to agree with them."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -8,11 +10,37 @@ from hwsonde_detector.settings import DetectorSettings
 from hwsonde_detector.types import Floats
 
 
-def fuse(surprises: Floats, settings: DetectorSettings) -> Floats:
-    """Fused surprise (n) of members' surprises (n, members): their mean, or the ``agreement``-th largest."""
-    if settings.fusion == "mean":
-        return np.asarray(np.mean(surprises, axis=1), np.float64)
-    return k_of_n(surprises, settings.agreement)
+def fuse(surprises: Floats, names: Sequence[str], settings: DetectorSettings) -> Floats:
+    """Fused surprise (n) of members' surprises (n, members).
+
+    It is the mean of those that vote or the ``agreement``-th largest of them, or what one of the ``alone`` says where that is more.
+    """
+    apart = np.array([name in settings.alone for name in names], np.bool_)
+    alone = spoken_alone(surprises, names, settings)
+    if apart.all():
+        return alone
+    voters = surprises[:, ~apart]
+    voted = np.mean(voters, axis=1) if settings.fusion == "mean" else k_of_n(voters, settings.agreement)
+    return np.asarray(np.maximum(voted, alone) if apart.any() else voted, np.float64)
+
+
+def spoken_alone(surprises: Floats, names: Sequence[str], settings: DetectorSettings) -> Floats:
+    """What the loudest (n) of the members says that need nobody to agree, of surprises (n, members); 0 where there is none."""
+    apart = [place for place, name in enumerate(names) if name in settings.alone]
+    return np.asarray(surprises[:, apart].max(axis=1, initial=0.0), np.float64)
+
+
+def alone_decades(ratios: Floats, at: float, risk: float) -> Floats:
+    """Decades of surprise that ratios of a member's own unit count as: none at 1, which healthy time reaches, those of the risk at ``at``.
+
+    Raises
+    ------
+    ValueError
+        If ``at`` is not above 1.
+    """
+    if at <= 1.0:
+        raise ValueError(f"the ratio that counts as the risk must lie above 1, got {at}")
+    return np.asarray(-np.log10(risk) * np.maximum(np.asarray(ratios, np.float64) - 1.0, 0.0) / (at - 1.0), np.float64)
 
 
 def k_of_n(scores: Floats, k: int) -> Floats:

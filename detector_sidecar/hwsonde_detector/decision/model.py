@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsonde_detector.decision.calibration import Tail, cross_fit, fit_tail, surprise
-from hwsonde_detector.decision.fusion import fuse
+from hwsonde_detector.decision.fusion import alone_decades, fuse, spoken_alone
 from hwsonde_detector.decision.heard import ENOUGH, Heard
 from hwsonde_detector.decision.scaling import Scale, fit_scale
 from hwsonde_detector.detectors.base import Detector
@@ -38,7 +38,7 @@ class EntityModel:
     kept
         Indices of the k channels that the detectors see, after pruning.
     detectors, tails
-        One of each a member, by name.
+        One of each a member, by name; members that need nobody to agree with them have no tail.
     shape
         Tails of a healthy window's mean and deviation, by channel: 2 c columns.
     fitted_ms
@@ -79,6 +79,8 @@ class Judgement:
         float64 (n, c): signed mean deviation over the window, in spreads; NaN where not judged.
     outside
         bool (n, c): whether the window's last row lies outside of the channel's band.
+    alone
+        float64 (n): the part of ``fused`` that a member says which needs nobody to agree with it; 0 where there is none.
     """
 
     windows: NDArray[np.int64]
@@ -89,10 +91,13 @@ class Judgement:
     coverage: Floats
     deviations: Floats
     outside: Mask
+    alone: Floats
 
 
 # A window is judged only if at least this share of what the model saw is known.
 _MIN_COVERAGE = 0.5
+# Weight in attribution from which a channel may be told of alone.
+_CAUSE = 0.3
 # What a channel's evidence is made of: where it is, and how restless.
 _SHAPE = ("mean", "deviation")
 # Smallest usual distance of a window's mean and deviation, in spreads.
@@ -120,27 +125,38 @@ def fit_model(
     full = full_windows(times, interval_ms, width)
     if not full.any() or not len(kept):
         return None
-    streams = _streams(moved[:, kept], settings, 0, gaps(times, interval_ms))
+    streams = _streams(moved[:, kept], [channels[index] for index in kept], settings, 0, gaps(times, interval_ms))
     live = heard.raw(len(times)) if heard is not None and settings.detectors.calibration == "live" else np.zeros((0, 0))
+    streams = {stream: np.nan_to_num(rows[full], posinf=0.0, neginf=0.0) for stream, rows in streams.items()}
+    detectors, tails = _fit_members(streams, live, settings)
+    shape = fit_columns(window_features(moved, width, _SHAPE)[full], _SHAPE_FLOOR)
+    return EntityModel(channels, scale, kept, detectors, tails, shape, int(times[-1]), len(times))
+
+
+def _fit_members(
+    streams: Mapping[Stream, Floats], live: Floats, settings: Settings
+) -> tuple[dict[str, Detector], dict[str, Tail]]:
+    """Every member, and tails of those that vote; of the streams (n, columns) and of scores (rows, members) as they were given live, if any."""
     detectors: dict[str, Detector] = {}
     tails: dict[str, Tail] = {}
     for place, name in enumerate(settings.detectors.members):
         stream = member(name).stream
-        rows = np.nan_to_num(streams[stream][full], posinf=0.0, neginf=0.0)
+        rows = streams[stream]
 
         def factory(name: str = name, stream: Stream = stream) -> Detector:
-            return make(name, settings.detectors, columns(stream, width, settings.window.features))
+            return make(name, settings.detectors, columns(stream, settings.window.rows, settings.window.features))
 
         detectors[name] = factory().fit(rows)
+        if name in settings.detectors.alone:
+            continue
         if len(live) >= ENOUGH:
             scores = live[:, place]
         elif settings.detectors.calibration == "training":
             scores = detectors[name].score(rows)
         else:
-            scores = cross_fit(factory, rows, folds=_FOLDS, gap=width)
+            scores = cross_fit(factory, rows, folds=_FOLDS, gap=settings.window.rows)
         tails[name] = fit_tail(scores)
-    shape = fit_columns(window_features(moved, width, _SHAPE)[full], _SHAPE_FLOOR)
-    return EntityModel(channels, scale, kept, detectors, tails, shape, int(times[-1]), len(times))
+    return detectors, tails
 
 
 def rows_before(settings: Settings) -> int:
@@ -148,13 +164,16 @@ def rows_before(settings: Settings) -> int:
     return max(past_rows(member(name).stream) for name in settings.detectors.members)
 
 
-def _streams(moved: Floats, settings: Settings, past: int, fresh: Mask) -> dict[Stream, Floats]:
-    """Every stream that a member sees, of standardised rows (past + n, k); ``fresh`` ones follow no other."""
+def _streams(
+    moved: Floats, channels: Sequence[Channel], settings: Settings, past: int, fresh: Mask
+) -> dict[Stream, Floats]:
+    """Every stream that a member sees, of standardised rows (past + n, k) of channels (k); ``fresh`` ones follow no other."""
     wanted = dict.fromkeys(member(name).stream for name in settings.detectors.members)
-    return {
-        stream: make_stream(stream, moved, settings.window.rows, settings.window.features, past, fresh)
-        for stream in wanted
-    }
+    causes = np.array([channel.weight >= _CAUSE for channel in channels], np.bool_)
+    # What only shows that something is wrong, such as the sum of all CPU time, swings with the work: nothing is said of it alone.
+    own = {Stream.ROWS: np.where(causes, moved, 0.0)} if Stream.ROWS in wanted else {}
+    width, features = settings.window.rows, settings.window.features
+    return {stream: make_stream(stream, own.get(stream, moved), width, features, past, fresh) for stream in wanted}
 
 
 def judge(
@@ -165,7 +184,8 @@ def judge(
     moved = model.scale.standardise(values, model.channels)
     full = full_windows(times[past:], interval_ms, width)
     ends = np.flatnonzero(full) + past + width - 1
-    made = _streams(moved[:, model.kept], settings, past, gaps(times, interval_ms))
+    seen = [model.channels[index] for index in model.kept]
+    made = _streams(moved[:, model.kept], seen, settings, past, gaps(times, interval_ms))
     streams = {stream: rows[full] for stream, rows in made.items()}
     known = {stream: np.isfinite(rows) for stream, rows in streams.items()}
     raw = np.zeros((len(ends), len(model.detectors)))
@@ -173,18 +193,23 @@ def judge(
     for place, (name, detector) in enumerate(model.detectors.items() if len(ends) else ()):
         stream = member(name).stream
         raw[:, place] = detector.score(np.where(known[stream], streams[stream], 0.0))
-        surprises[:, place] = surprise(model.tails[name], raw[:, place])
+        tail, risk = model.tails.get(name), settings.episodes.risk
+        own = raw[:, place]
+        surprises[:, place] = (
+            alone_decades(own, settings.detectors.alone_at, risk) if tail is None else surprise(tail, own)
+        )
     # Of the streams the one that knows least: a window with one missing row has no deviation.
     coverage = (
         np.min([part.mean(axis=1) for part in known.values()], axis=0) if len(model.kept) else np.zeros(len(ends))
     )
-    fused = fuse(surprises, settings.detectors)
+    names = list(model.detectors)
+    fused, alone = fuse(surprises, names, settings.detectors), spoken_alone(surprises, names, settings.detectors)
     fused = np.where(coverage >= _MIN_COVERAGE, fused, np.nan)
     shape = window_features(moved[past:], width, _SHAPE)[full]
     means = shape[:, 0 :: len(_SHAPE)]
     channel_surprise = model.shape.surprise(shape).reshape(len(shape), len(model.channels), len(_SHAPE)).max(axis=2)
     outside = np.nan_to_num(np.abs(moved[ends])) > model.scale.band
-    return Judgement(ends, fused, surprises, raw, channel_surprise, coverage, means, outside)
+    return Judgement(ends, fused, surprises, raw, channel_surprise, coverage, means, outside, alone)
 
 
 def _kept(moved: Floats, channels: tuple[Channel, ...], settings: Settings) -> NDArray[np.int64]:
@@ -207,7 +232,8 @@ def model_arrays(model: EntityModel) -> tuple[dict[str, Any], dict[str, NDArray[
     }  # fmt: skip
     for name, detector in model.detectors.items():
         arrays |= {f"detector.{name}.{key}": value for key, value in detector.arrays().items()}
-        arrays |= {f"tail.{name}.{key}": value for key, value in model.tails[name].arrays().items()}
+    for name, tail in model.tails.items():
+        arrays |= {f"tail.{name}.{key}": value for key, value in tail.arrays().items()}
     return {"members": list(model.detectors), "fitted_ms": model.fitted_ms, "rows": model.rows}, arrays
 
 
@@ -220,7 +246,8 @@ def restore_model(
     for name in document["members"]:
         group = columns(member(name).stream, settings.window.rows, settings.window.features)
         detectors[name] = make(name, settings.detectors, group).restore(_part(arrays, f"detector.{name}."))
-        tails[name] = Tail.restore(_part(arrays, f"tail.{name}."))
+        if name not in settings.detectors.alone:
+            tails[name] = Tail.restore(_part(arrays, f"tail.{name}."))
     scale = Scale(arrays["centre"], arrays["spread"], arrays["band"])
     shape = ColumnTails.of(arrays["shape"])
     fitted, rows = int(document["fitted_ms"]), int(document["rows"])

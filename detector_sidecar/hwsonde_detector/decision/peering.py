@@ -337,7 +337,7 @@ def _persist(member: Member, value: float, end_ms: int, settings: Settings, *, m
 def _patient(settings: Settings) -> EpisodeSettings:
     """Rules for a host without a past of its own: only what stays so for half of the first rows counts."""
     windows = max(settings.learning.first_rows // 2, settings.episodes.raise_windows)
-    return replace(settings.episodes, raise_windows=windows, raise_of=windows + windows // 4)
+    return replace(settings.episodes, raise_windows=windows, raise_of=windows + windows // 4, alone_windows=0)
 
 
 def _learn(group: PeerGroup, settings: Settings) -> None:

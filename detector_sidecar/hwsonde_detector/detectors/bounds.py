@@ -1,24 +1,24 @@
 """How far a channel goes beyond all that its healthy time has shown: for faults that show in one channel alone.
 
-With the rows x_1..x_w of a window of one channel, hi is the m-th largest and lo the m-th smallest of them: what m of w rows reach, so that one
-bad row tells nothing. The bounds of healthy time are taken out of fold: for every block of training windows, c_b is the median of all other
-blocks, and::
+A window's rows x_1..x_w of one channel, the newest last, reach hi = min(x_w, the m-th largest of them) and lo = max(x_w, the m-th smallest), with
+m the smallest majority: one bad row tells nothing, nor does a window whose newest row is well again. Training windows are cut into up to 24
+stretches of time b, and with c the channel's median::
 
-    H = max over blocks b, windows in b of  hi - c_b        L = the same of  c_b - lo      both at least ``floor``
+    h_b = max over windows in b of  hi - c          l_b = the same of  c - lo
+    H = s-th largest of the h_b                     L = the same of the l_b               both at least ``floor``
     score = max over channels of  max((hi - c) / H, (c - lo) / L)
 
-1 is the furthest that healthy time ever was from what the rest of it told. A channel that wanders has wide bounds, whatever its variance is called;
-one that never moved has narrow ones. The largest and not a mean: a fork storm shows in the forks, a stopped process in the count of stopped
-ones, and an average over hundreds of channels that rest drowns both. What a maximum of so many channels is in healthy time is for the
-calibration to say.
+With ``seen`` = s = 1, 1 is the furthest that healthy time ever was; with 3, what it was in three separate stretches: one burst of a neighbour while
+the host was learned must not hide every later one. A channel that wanders has wide bounds, whatever its variance is called; one that never moved has
+narrow ones. The largest and not a mean: a fork storm shows in the forks, a stopped process in the count of stopped ones, and an average over
+hundreds of channels that rest drowns both.
 
-Blocked cross-validation is Snijders' ("On cross-validation for predictor evaluation in time series", 1988); the largest as a bound
-that a fresh value passes with chance 1 / (n + 1) is conformal prediction's (Vovk, Gammerman and Shafer 2005).
+Block maxima as a way to extremes of dependent data are Gumbel's ("Statistics of Extremes", 1958); the largest of n as a bound that a fresh value
+passes with chance 1 / (n + 1) is conformal prediction's (Vovk, Gammerman and Shafer 2005).
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +28,8 @@ from hwsonde_detector.detectors.base import Arrays
 from hwsonde_detector.detectors.columns import LIMIT, learned, spread_over, training_rows
 from hwsonde_detector.types import Floats
 
-_BLOCKS = 5
+# Stretches, how many windows one has at least, and how many there are even so.
+_BLOCKS, _BLOCK_ROWS, _FEWEST = 24, 20, 5
 
 
 class Bounds:
@@ -40,6 +41,8 @@ class Bounds:
         Rows w of a window: so many neighbouring columns belong to one channel, in order of time.
     floor
         Smallest bound, in units of the (standardised) columns: less is noise of the sensor.
+    seen
+        In how many of 24 stretches something must have been to count as usual; fewer where there are fewer stretches.
 
     Attributes
     ----------
@@ -50,7 +53,7 @@ class Bounds:
 
     Examples
     --------
-    A channel that was never more than 2 from its median, at 8 in two of three rows, and at 8 in one.
+    A channel that was never more than 2 from its median, at 8 in two of three rows, and at 8 in one of them.
 
     >>> import numpy as np
     >>> healthy = np.array([[0.0, 0.0, 0.0], [2.0, 2.0, 2.0], [-2.0, -2.0, -2.0]] * 10)
@@ -60,9 +63,10 @@ class Bounds:
 
     name: ClassVar[str] = "bounds"
 
-    def __init__(self, group: int = 1, floor: float = 1.0) -> None:
+    def __init__(self, group: int = 1, floor: float = 1.0, seen: int = 1) -> None:
         self.group = group
         self.floor = floor
+        self.seen = seen
 
     def fit(self, rows: Floats) -> Bounds:
         """Learn medians and bounds from rows (n, c * group).
@@ -76,15 +80,13 @@ class Bounds:
         if rows.shape[1] % self.group:
             raise ValueError(f"columns in groups of {self.group} expected, got {rows.shape[1]}")
         high, low = self._levels(rows)
-        middle = (high + low) / 2
-        self.centre_ = np.median(middle, axis=0)
-        borders = np.linspace(0, len(rows), min(_BLOCKS, len(rows)) + 1).round().astype(np.intp)
-        above, below = np.full_like(self.centre_, self.floor), np.full_like(self.centre_, self.floor)
-        for begin, end in pairwise(borders.tolist()):
-            others = np.concatenate([middle[:begin], middle[end:]])
-            centre = np.median(others, axis=0) if len(others) else self.centre_
-            above = np.maximum(above, (high[begin:end] - centre).max(axis=0))
-            below = np.maximum(below, (centre - low[begin:end]).max(axis=0))
+        self.centre_ = np.median((high + low) / 2, axis=0)
+        blocks = min(max(len(rows) // _BLOCK_ROWS, _FEWEST), _BLOCKS, len(rows))
+        borders = np.linspace(0, len(rows), blocks + 1).round().astype(np.intp)[:-1]
+        # Few stretches cannot have shown anything often.
+        place = blocks - min(max(round(self.seen * blocks / _BLOCKS), 1), blocks)
+        furthest = np.maximum.reduceat(high - self.centre_, borders), np.maximum.reduceat(self.centre_ - low, borders)
+        above, below = (np.maximum(np.partition(part, place, axis=0)[place], self.floor) for part in furthest)
         self.bounds_ = np.stack([above, below])
         return self
 
@@ -112,11 +114,11 @@ class Bounds:
         return self
 
     def _levels(self, rows: Floats) -> tuple[Floats, Floats]:
-        """What m of the w rows reach at least (n, c), and what they do not exceed; 0 stands for a value that is not finite."""
+        """What the newest row and most of the w rows reach at least (n, c), and what they do not exceed; 0 stands for a value that is not finite."""
         known = np.where(np.isfinite(rows), np.clip(rows, -LIMIT, LIMIT), 0.0)
-        ordered = np.sort(known.reshape(len(rows), rows.shape[1] // self.group, self.group), axis=2)
-        agreeing = self.group // 2 + 1
-        return ordered[:, :, self.group - agreeing], ordered[:, :, agreeing - 1]
+        by_channel = known.reshape(len(rows), rows.shape[1] // self.group, self.group)
+        ordered, most, newest = np.sort(by_channel, axis=2), self.group // 2 + 1, by_channel[:, :, -1]
+        return np.minimum(ordered[:, :, self.group - most], newest), np.maximum(ordered[:, :, most - 1], newest)
 
     def _ratios(self, rows: Floats) -> Floats:
         rows = np.asarray(rows, np.float64)

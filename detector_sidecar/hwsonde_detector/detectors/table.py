@@ -29,6 +29,8 @@ class Member:
 # Smallest usual distance of a change and of a deviation within a window, in spreads of the channel: less is noise of the sensor.
 _CHANGE_FLOOR = 0.5
 _UNREST_FLOOR = 0.1
+# What was seen in so many stretches of the learned time is usual. What happened once or twice is not: a fault that was learned would hide the next.
+_SEEN = 3
 
 MEMBERS: dict[str, Member] = {
     "zscore": Member(Stream.WINDOW, lambda settings, _: ZScore(knee=settings.knee)),
@@ -43,7 +45,7 @@ MEMBERS: dict[str, Member] = {
         lambda settings, _: IsolationForest(trees=settings.trees, tree_rows=settings.tree_rows, seed=settings.seed),
     ),
     "extremes": Member(Stream.WINDOW, lambda _, group: Extremes(group=group)),
-    "bounds": Member(Stream.ROWS, lambda _, group: Bounds(group=group)),
+    "bounds": Member(Stream.ROWS, lambda _, group: Bounds(group=group, seen=_SEEN)),
     "level": Member(Stream.LEVEL, lambda _, group: Extremes(group=group)),
     "change": Member(Stream.CHANGE, lambda _, group: Extremes(group=group, floor=_CHANGE_FLOOR)),
     "unrest": Member(Stream.UNREST, lambda settings, _: ZScore(floor=_UNREST_FLOOR, knee=settings.knee)),

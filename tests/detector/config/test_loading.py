@@ -60,9 +60,11 @@ subsystems: [cpu, memory]
 window: {rows: 4, step: 2, features: [mean]}
 learning: {first_rows: 20, calibrated_rows: 30, memory_rows: 40, refit_growth: 0.1, refit_rows: 5, frozen_rows: 6}
 detectors:
-  {members: [zscore], fusion: mean, agreement: 1, calibration: live, residual: false, correlation: 0.5, keep_constant: false,
+  {members: [zscore], fusion: mean, agreement: 1, alone: [], alone_at: 3, calibration: live, residual: false, correlation: 0.5, keep_constant: false,
    variance_kept: 0.9, knee: 6, trees: 7, tree_rows: 8, seed: 9}
-episodes: {budget: 20, risk: 1e-4, raise_at: 2, clear_at: 0.5, raise_windows: 1, raise_of: 2, clear_windows: 3, settle_rows: 4, gone_after: 90s}
+episodes:
+  {budget: 20, risk: 1e-4, raise_at: 2, clear_at: 0.5, raise_windows: 1, raise_of: 2, alone_windows: 1, clear_windows: 3,
+   settle_rows: 4, gone_after: 90s}
 regimes: {learn_rows: 30, confirm_rows: 2, kept: 1, rebase_rows: 40, long_rows: 130, forget_after: 2h}
 """
     found = parse_config(text, "f.yaml").settings()
@@ -70,8 +72,8 @@ regimes: {learn_rows: 30, confirm_rows: 2, kept: 1, rebase_rows: 40, long_rows: 
         ("node",),
         s.WindowSettings(4, 2, ("mean",)),
         s.LearningSettings(20, 30, 40, 0.1, 5, 6),
-        s.DetectorSettings(("zscore",), "mean", 1, "live", 0.5, False, 0.9, False, 6.0, 7, 8, 9),
-        s.EpisodeSettings(20.0, 1e-4, 2.0, 0.5, 1, 2, 3, 4, 90_000),
+        s.DetectorSettings(("zscore",), "mean", 1, (), 3.0, "live", 0.5, False, 0.9, False, 6.0, 7, 8, 9),
+        s.EpisodeSettings(20.0, 1e-4, 2.0, 0.5, 1, 2, 1, 3, 4, 90_000),
         found.subsystems,
         s.RegimeSettings(30, 2, 1, 40, 130, 7_200_000),
     )

@@ -18,37 +18,51 @@ def windows(values: Floats, width: int = 3) -> Floats:
     return np.stack([values[shift : shift + count] for shift in range(width)], axis=2).reshape(count, -1)
 
 
-def naive(rows: Floats, asked: Floats, width: int, floor: float) -> list[float]:
+def naive(rows: Floats, asked: Floats, width: int, floor: float, seen: int) -> list[float]:
     """Slow and obvious: one channel, one window at a time."""
-    channels = rows.shape[1] // width
     n, m = len(rows), width // 2 + 1
-    borders = [round(k * n / min(5, n)) for k in range(min(5, n) + 1)]
+    blocks = min(max(n // 20, 5), 24, n)
+    borders = [round(k * n / blocks) for k in range(blocks + 1)]
+    place = min(max(round(seen * blocks / 24), 1), blocks)
     best = [0.0] * len(asked)
-    for channel in range(channels):
+    for channel in range(rows.shape[1] // width):
         columns = slice(channel * width, (channel + 1) * width)
-        high = [sorted(row)[width - m] for row in rows[:, columns].tolist()]
-        low = [sorted(row)[m - 1] for row in rows[:, columns].tolist()]
-        middle = [(a + b) / 2 for a, b in zip(high, low, strict=True)]
-        above = below = floor
-        for begin, end in pairwise(borders):
-            others = middle[:begin] + middle[end:]
-            centre = float(np.median(others)) if others else float(np.median(middle))
-            for index in range(begin, end):
-                above, below = max(above, high[index] - centre), max(below, centre - low[index])
-        centre = float(np.median(middle))
+        high = [min(sorted(row)[width - m], row[-1]) for row in rows[:, columns].tolist()]
+        low = [max(sorted(row)[m - 1], row[-1]) for row in rows[:, columns].tolist()]
+        centre = float(np.median([(a + b) / 2 for a, b in zip(high, low, strict=True)]))
+        above = sorted((max(high[begin:end]) - centre for begin, end in pairwise(borders)), reverse=True)
+        below = sorted((centre - min(low[begin:end]) for begin, end in pairwise(borders)), reverse=True)
+        up, down = max(above[place - 1], floor), max(below[place - 1], floor)
         for index, row in enumerate(asked[:, columns].tolist()):
-            ratio = max((sorted(row)[width - m] - centre) / above, (centre - sorted(row)[m - 1]) / below, 0.0)
-            best[index] = max(best[index], ratio)
+            reached, left = min(sorted(row)[width - m], row[-1]), max(sorted(row)[m - 1], row[-1])
+            best[index] = max(best[index], (reached - centre) / up, (centre - left) / down, 0.0)
     return best
 
 
 @given(
     hnp.arrays(np.float64, st.tuples(st.integers(3, 20), st.just(6)), elements=st.floats(-50, 50)),
     hnp.arrays(np.float64, (4, 6), elements=st.floats(-200, 200)),
+    st.integers(1, 4),
 )
-def test_equals_the_naive_version(rows: Floats, asked: Floats) -> None:
-    found = Bounds(group=3).fit(rows).score(asked)
-    assert found == pytest.approx(naive(rows, asked, 3, 1.0))
+def test_equals_the_naive_version(rows: Floats, asked: Floats, seen: int) -> None:
+    found = Bounds(group=3, seen=seen).fit(rows).score(asked)
+    assert found == pytest.approx(naive(rows, asked, 3, 1.0, seen))
+
+
+@given(hnp.arrays(np.float64, (500, 6), elements=st.floats(-50, 50)), st.integers(1, 24))
+def test_equals_the_naive_version_of_many_stretches(rows: Floats, seen: int) -> None:
+    found = Bounds(group=3, seen=seen).fit(rows).score(rows[:5])
+    assert found == pytest.approx(naive(rows, rows[:5], 3, 1.0, seen))
+
+
+def test_what_happened_in_two_stretches_hides_nothing_and_in_three_it_is_usual() -> None:
+    healthy = np.random.default_rng(2).normal(size=(2400, 3))
+    fault = windows(np.array([[0.0, 14.0, 0.0]] * 3))
+    for count, least, most in ((0, 2.0, 100.0), (2, 2.0, 100.0), (3, 0.0, 1.5)):
+        learned = healthy.copy()
+        for burst in range(count):
+            learned[335 + 700 * burst : 365 + 700 * burst, 1] += 12.0
+        assert least < Bounds(group=3, seen=3).fit(windows(learned)).score(fault)[0] < most
 
 
 def test_healthy_rows_stay_near_their_bounds_and_a_fault_in_one_channel_does_not() -> None:
@@ -68,7 +82,14 @@ def test_one_bad_row_of_three_tells_nothing() -> None:
     healthy = np.random.default_rng(1).normal(size=(500, 2))
     detector = Bounds(group=3).fit(windows(healthy))
     assert detector.score(np.array([[0.0, 1e6, 0.0, 0.0, 0.0, 0.0]]))[0] < 1.0
+    assert detector.score(np.array([[0.0, 0.0, 1e6, 0.0, 0.0, 0.0]]))[0] < 1.0
     assert detector.score(np.array([[0.0, 1e6, 1e6, 0.0, 0.0, 0.0]]))[0] > 1e4
+    assert detector.score(np.array([[1e6, 0.0, 1e6, 0.0, 0.0, 0.0]]))[0] > 1e4
+
+
+def test_a_window_whose_newest_row_is_well_again_tells_nothing() -> None:
+    healthy = np.random.default_rng(1).normal(size=(500, 2))
+    assert Bounds(group=3).fit(windows(healthy)).score(np.array([[1e6, 1e6, 0.0, 0.0, 0.0, 0.0]]))[0] < 1.0
 
 
 def test_columns_that_cannot_be_grouped_are_refused() -> None:

@@ -88,18 +88,20 @@ def test_fits_are_due_at_stated_rows() -> None:
 # --- persistence
 
 
-def naive_persistence(scores: list[float], rules: EpisodeSettings) -> list[str]:
-    said, opened, last = [], False, []
+def naive_persistence(scores: list[tuple[float, float]], rules: EpisodeSettings) -> list[str]:
+    """Of fused scores, and of what a member says alone."""
+    said, opened, last, lone = [], False, [], []
     quiet = 0
-    for score in scores:
-        last = [*last, score >= rules.raise_at][-rules.raise_of :]
+    for score, alone in scores:
+        last, lone = [*last, score >= rules.raise_at][-rules.raise_of :], [*lone, alone >= rules.raise_at]
+        by_one = rules.alone_windows > 0 and len(lone) >= rules.alone_windows and all(lone[-rules.alone_windows :])
         if opened:
             quiet = quiet + 1 if score < rules.clear_at else 0
             if quiet >= rules.clear_windows:
-                opened, last = False, []
+                opened, last, lone = False, [], []
                 said.append("closes")
                 continue
-        elif sum(last) >= rules.raise_windows:
+        elif sum(last) >= rules.raise_windows or by_one:
             opened, quiet = True, 0
             said.append("opens")
             continue
@@ -107,14 +109,24 @@ def naive_persistence(scores: list[float], rules: EpisodeSettings) -> list[str]:
     return said
 
 
-@given(st.lists(st.sampled_from([0.1, 0.69, 0.7, 0.99, 1.0, 5.0]), max_size=80))
-def test_persistence_equals_its_naive_twin(scores: list[float]) -> None:
-    rules = EpisodeSettings(raise_windows=3, raise_of=4, clear_windows=5)
+SCORES = st.sampled_from([0.1, 0.69, 0.7, 0.99, 1.0, 5.0])
+
+
+@given(st.lists(st.tuples(SCORES, SCORES), max_size=80), st.sampled_from([0, 1, 2]))
+def test_persistence_equals_its_naive_twin(scores: list[tuple[float, float]], alone_windows: int) -> None:
+    rules = EpisodeSettings(raise_windows=3, raise_of=4, clear_windows=5, alone_windows=alone_windows)
+    pairs = [(max(fused, alone), alone) for fused, alone in scores]
     state, said = Persistence(), []
-    for index, score in enumerate(scores):
-        opens, closes = state.observe(score, index, rules, lasting=True, calibrated=True)
+    for index, (fused, alone) in enumerate(pairs):
+        opens, closes = state.observe(fused, index, rules, lasting=True, calibrated=True, alone=alone)
         said.append("opens" if opens else "closes" if closes else "")
-    assert said == naive_persistence(scores, rules)
+    assert said == naive_persistence(pairs, rules)
+
+
+def test_what_a_member_says_alone_needs_no_lasting_row_of_others() -> None:
+    state, rules = Persistence(), EpisodeSettings(alone_windows=2)
+    said = [state.observe(3.0, index, rules, lasting=False, calibrated=True, alone=3.0)[0] for index in range(3)]
+    assert said == [False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +136,8 @@ def test_nothing_opens_while_a_condition_is_missing(lasting: bool, calibrated: b
     state = Persistence()
     state.settle(settled_ms)
     assert not any(
-        state.observe(9.0, index, EpisodeSettings(), lasting=lasting, calibrated=calibrated)[0] for index in range(50)
+        state.observe(9.0, index, EpisodeSettings(alone_windows=0), lasting=lasting, calibrated=calibrated)[0]
+        for index in range(50)
     )
 
 

@@ -60,7 +60,7 @@ def test_planted_fault_is_found_named_and_closed(subsystem: str) -> None:
     _, outputs = play(batches(rates(400, fault=burst(culprits, 300, 330))))
     opened, closed = (event for event in events(outputs) if event.phase is not Phase.CHANGED)
     assert (opened.phase, closed.phase) == (Phase.OPENED, Phase.CLOSED)
-    assert 303 <= second_of(opened.at_ms) <= 306
+    assert 302 <= second_of(opened.at_ms) <= 304
     assert opened.episode.subsystem == Subsystem(subsystem)
     assert {entry.channel.name for entry in opened.episode.top[:2]} == set(culprits)
     assert second_of(opened.episode.onset_ms) in (300, 301)
