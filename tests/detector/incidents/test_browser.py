@@ -17,7 +17,8 @@ import pytest
 
 from hwsonde_detector.incidents.marking import Inbox, Marker
 from hwsonde_detector.incidents.pages import Pages
-from hwsonde_detector.protection import Passwords, Protection
+from hwsonde_detector.passwords import Passwords
+from hwsonde_detector.protection import Protection
 from hwsonde_detector.published import Noticeboard
 from hwsonde_detector.types import Entity, EpisodeEvent, Phase
 from hwsonde_detector.web.app import App, Metrics
