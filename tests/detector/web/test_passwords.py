@@ -33,9 +33,7 @@ class Desk:
         self.gate.set()
         self.under_way = self.most = 0
         known = users or {"ann": "right", "bob": "other"}
-        self.passwords = Passwords(
-            {name: one.encode() for name, one in known.items()}, lambda: self.now, self.check
-        )
+        self.passwords = Passwords({name: one.encode() for name, one in known.items()}, lambda: self.now, self.check)
 
     def check(self, password: bytes, hashed: bytes) -> bool:
         self.checked.append((password, hashed))
@@ -213,7 +211,9 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_real_hashes() -> None:
     hashed = bcrypt.hashpw(b"x" * 72, bcrypt.gensalt(4))
     passwords = Passwords({"ann": hashed}, lambda: 0.0)
-    assert passwords.verdict(basic("ann", "x" * 80), HOME) == (GRANTED, "ann"), "as other servers, which look at 72 bytes"
+    assert passwords.verdict(basic("ann", "x" * 80), HOME) == (GRANTED, "ann"), (
+        "as other servers, which look at 72 bytes"
+    )
     assert passwords.verdict(basic("ann", "x" * 71), HOME) == (DENIED, "")
 
 
