@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from hwsonde_detector.files import read_regular
-from hwsonde_detector.incidents.entry import Entry, Mark, entry_document, marked, read_entry
+from hwsonde_detector.incidents.entry import Entry, Mark, Said, entry_document, marked, read_entry
 
 VERSION = 1
 _HEAD = re.compile(rb"hwsonde incidents (\d{1,9})\n")
@@ -26,7 +26,6 @@ _MOST_BYTES = 1 << 28
 # So many lines more than twice the living ones make it worth while to write a small index anew.
 _SPARE = 64
 
-Said: TypeAlias = tuple[Mark, int, str]
 Early: TypeAlias = OrderedDict[str, Said]
 
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from hwsonde_detector.errors import StateError
 from hwsonde_detector.files import read_regular
-from hwsonde_detector.incidents.entry import Entry, Mark, entry_document, marked, read_entry, retained
-from hwsonde_detector.incidents.index import VERSION, Contents, Early, Index, Said, mark_record, replace_file
+from hwsonde_detector.incidents.entry import Entry, Mark, Said, entry_document, marked, read_entry, retained
+from hwsonde_detector.incidents.index import VERSION, Contents, Early, Index, mark_record, replace_file
 from hwsonde_detector.types.naming import INCIDENT_FORM
 
 FOLDER = "incidents"
@@ -31,6 +31,7 @@ _MOST_DOCUMENT = 1 << 26
 # Without a folder so many documents are kept in memory.
 _IN_MEMORY = 200
 _MOST_EARLY = 1000
+_UNREAD = "The file of this incident cannot be read; the detector's log says why."
 
 log = logging.getLogger("hwsonde_detector.incidents")
 
@@ -208,10 +209,11 @@ class Store:
             return _unpacked(file)[1]
         except FileNotFoundError:
             return None
+        except (gzip.BadGzipFile, ValueError, KeyError, TypeError, EOFError, zlib.error) as error:
+            said = f"damaged ({type(error).__name__}); its list entry is all that is left"
+            raise StateError(f"{file}: {said}", shown=f"The file of this incident is {said}.") from error
         except OSError as error:
-            raise StateError(f"{file}: cannot be read ({error.strerror or error})") from error
-        except (ValueError, KeyError, TypeError, EOFError, zlib.error) as error:
-            raise StateError(f"{file}: damaged ({type(error).__name__}); its list entry is all that is left") from error
+            raise StateError(f"{file}: cannot be read ({error.strerror or error})", shown=_UNREAD) from error
 
     def _with_mark(self, entry: Entry) -> Entry:
         """The entry with what was said of it while it was open, or when it had closed before."""

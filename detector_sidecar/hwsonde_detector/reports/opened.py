@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hwsonde_detector.hoststate import read_entity, read_episode
-from hwsonde_detector.incidents.entry import Entry, entry_of, marked
-from hwsonde_detector.incidents.index import Said
+from hwsonde_detector.incidents.entry import Entry, Said, entry_of, marked
 from hwsonde_detector.types import Entity, Episode
 
 
