@@ -114,8 +114,10 @@ def findings(page) -> list[str]:
 def test_axe_finds_nothing_serious(browser, site: Site, scheme: str, width: int) -> None:
     # The policy of the pages lets no foreign script in, that of axe-core neither.
     page = page_of(browser, site, color_scheme=scheme, bypass_csp=True, viewport={"width": width, "height": 900})
-    for path in ("/incidents", f"/incidents/{site.name}", "/"):
+    for path in ("/incidents", f"/incidents/{site.name}", "/", "/#from=now-20m&to=now-10m"):
         page.goto(path)
+        if path.startswith("/#"):
+            sync_api.expect(page.locator("#range")).to_be_visible()
         if path == "/":
             sync_api.expect(page.locator("#host-name")).not_to_be_empty()
         assert findings(page) == [], path
