@@ -20,7 +20,19 @@ from typing import ClassVar
 
 
 class DetectorError(Exception):
-    """Base of every error raised on purpose; its text is one line that says what to do."""
+    """Base of every error raised on purpose; its text is one line that says what to do.
+
+    Parameters
+    ----------
+    text
+        The line, for the log and for whoever runs the program.
+    shown
+        What the page may say in its place to whoever reads it; None: the same. It names no file of this host.
+    """
+
+    def __init__(self, text: str = "", *, shown: str | None = None) -> None:
+        super().__init__(text)
+        self.shown = text if shown is None else shown
 
 
 class ConfigError(DetectorError):

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import binascii
-import hmac
 import logging
 import os
 import ssl
 import threading
 import time
-from base64 import b64decode
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 
-import bcrypt
-
 from hwsonde_detector.errors import ConfigError
+from hwsonde_detector.passwords import Passwords
 
 log = logging.getLogger("hwsonde_detector.web")
 
@@ -36,11 +30,6 @@ CLIENT_AUTH = {
 }
 # Files are looked at no more often than this.
 _LOOK_S = 1.0
-_REMEMBERED = 256
-_PENALTY_S = 1.0
-_WAIT_S = 2.0
-# bcrypt looks at no more.
-_PASSWORD_BYTES = 72
 
 Stamp = tuple[int, int, int, int] | None
 
@@ -86,96 +75,6 @@ class Protection:
 
 
 OPEN = Protection()
-
-
-class Verdict(Enum):
-    """What becomes of a request."""
-
-    GRANTED = "granted"
-    DENIED = "denied"
-    LATER = "later"
-
-
-class Passwords:
-    """Decides on the Authorization header of a request.
-
-    A check takes about 50 ms at cost 10, so a right password is remembered, as a digest under a key of this process. Wrong ones are checked one at a
-    time, one each second for each address, and never make anybody wait whose password is remembered.
-
-    Parameters
-    ----------
-    users
-        bcrypt hash by user name; at least one.
-    clock
-        Monotonic seconds.
-    check
-        Compares a password with a hash.
-    """
-
-    def __init__(
-        self,
-        users: Mapping[str, bytes],
-        clock: Callable[[], float] = time.monotonic,
-        check: Callable[[bytes, bytes], bool] = bcrypt.checkpw,
-    ) -> None:
-        self._users = {name.encode(): hashed for name, hashed in users.items()}
-        # Compared with where the name is not known, so that this takes as long.
-        self._any = min(self._users.values())
-        self._clock = clock
-        self._check = check
-        self._key = os.urandom(32)
-        self._lock = threading.Lock()
-        self._checking = threading.Lock()
-        self._right: OrderedDict[bytes, None] = OrderedDict()
-        self._wrong: OrderedDict[str, float] = OrderedDict()
-
-    def verdict(self, header: str | None, address: str) -> tuple[Verdict, str]:
-        """Decide on a request with this header from this address; give the user's name where it is granted."""
-        given = parse_basic(header)
-        if given is None:
-            return Verdict.DENIED, ""
-        user, password = given
-        digest = hmac.digest(self._key, b"%d:%b%b" % (len(user), user, password), "sha256")
-        name = user.decode("utf-8", "replace")
-        with self._lock:
-            if digest in self._right:
-                self._right.move_to_end(digest)
-                return Verdict.GRANTED, name
-            if self._clock() - self._wrong.get(address, float("-inf")) < _PENALTY_S:
-                return Verdict.LATER, ""
-        if not self._checking.acquire(timeout=_WAIT_S):
-            return Verdict.LATER, ""
-        try:
-            right = self._is_right(user, password)
-        finally:
-            self._checking.release()
-        with self._lock:
-            if right:
-                _remember(self._right, digest, None)
-            else:
-                _remember(self._wrong, address, self._clock())
-        return (Verdict.GRANTED, name) if right else (Verdict.DENIED, "")
-
-    def _is_right(self, user: bytes, password: bytes) -> bool:
-        hashed = self._users.get(user)
-        try:
-            same = self._check(password[:_PASSWORD_BYTES], hashed or self._any)
-        except ValueError:
-            return False
-        return same and hashed is not None
-
-
-def parse_basic(header: str | None) -> tuple[bytes, bytes] | None:
-    """Name and password of an Authorization header; None if it is none of the Basic scheme."""
-    scheme, _, rest = (header or "").strip().partition(" ")
-    if scheme.lower() != "basic":
-        return None
-    try:
-        text = b64decode(rest.strip().encode("ascii"), validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    user, colon, password = text.partition(b":")
-    return (user, password) if colon else None
 
 
 class Keeper:
@@ -289,13 +188,6 @@ def peer_names(certificate: Mapping[str, object] | None) -> set[str]:
     """Alternative names of a client's certificate, as `ssl.SSLSocket.getpeercert` gives it."""
     found = (certificate or {}).get("subjectAltName", ())
     return {str(name) for kind, name in found if kind in {"DNS", "email", "URI", "IP Address"}}  # type: ignore[attr-defined]
-
-
-def _remember(table: OrderedDict[bytes, None] | OrderedDict[str, float], key: object, value: object) -> None:
-    table[key] = value  # type: ignore[index, assignment]
-    table.move_to_end(key)  # type: ignore[arg-type]
-    while len(table) > _REMEMBERED:
-        table.popitem(last=False)
 
 
 def _stamp(path: Path) -> Stamp:

@@ -37,7 +37,6 @@ _MATCHER = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*(=~|!~|!=|=)\s*"((?:[^"\\\
 _MAINTENANCE = re.compile(
     r"(?P<hosts>.+?)\s+from\s+(?P<start>\S+)\s+for\s+(?P<length>\S+)(?:\s+every\s+(?P<every>\S+))?\s*"
 )
-_MOST_BACK = 3
 
 
 class Incidents(Section):
@@ -71,7 +70,10 @@ class Alertmanager(Section):
 
 
 class Automation(Section):
-    """A program that is told of incidents as they are paged, to drain or cordon a host. Without `command` and `webhook` nothing is."""
+    """A program that is told of incidents as they are paged, to drain or cordon a host. Without `command` and `webhook` nothing is.
+
+    Of two detectors that judge the same hosts only one may have it without `dry_run`: each would act.
+    """
 
     dry_run: Annotated[bool, Switch()] = Field(
         default=True, description="Nothing is done; the log and `state.dir/automation.log` say what would be."

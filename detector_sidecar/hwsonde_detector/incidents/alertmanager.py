@@ -91,7 +91,7 @@ class Follower:
             if not self._known.failure:
                 log.warning("alertmanager: %s", error)
             before = self._known
-            self._known = Known(before.at_ms, before.alerts, before.normal, str(error))
+            self._known = Known(before.at_ms, before.alerts, before.normal, error.shown)
         else:
             if self._known.failure:
                 log.info("alertmanager: answers again")

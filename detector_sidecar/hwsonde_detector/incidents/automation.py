@@ -9,6 +9,7 @@ import queue
 import signal
 import subprocess
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,8 +33,15 @@ _STOP_S = 2.0
 _MOST_AUDIT = 8 << 20
 _TAIL = 1 << 20
 _SAID = 200
-# Told of by every action; one that was not allowed for these reasons is of no interest.
-_SILENT = frozenset({Why.OLD, Why.SCOPE, Why.SUBSYSTEM, Why.PEAK, Why.NOT_PAGED})
+# Incidents that nothing was to be done for in any case: a line in the log each, so that nobody wonders, and no more.
+_PASSED_OVER = {
+    Why.NOT_PAGED: "nobody was paged",
+    Why.SCOPE: "automation.scopes leaves out what reaches so far",
+    Why.SUBSYSTEM: "automation.subsystems leaves out its part",
+    Why.PEAK: "its score is below automation.least_peak",
+    Why.OLD: "it was told of more than ten minutes ago",
+}
+_REMEMBERED = 1000
 
 
 class ActionError(Exception):
@@ -184,6 +192,7 @@ class Automation:
         self._tell = tell
         self._count = count
         self._budget = Budget()
+        self._passed_over: OrderedDict[str, None] = OrderedDict()
         self._queue: queue.Queue[Entry | None] = queue.Queue(_QUEUED)
         self._thread = threading.Thread(target=self._run, name="automation", daemon=True)
 
@@ -213,7 +222,8 @@ class Automation:
         """Decide on one incident and act."""
         now_ms = self._clock.now_ms()
         why = self._budget.decide(entry, self._policy, now_ms)
-        if why in _SILENT:
+        if why in _PASSED_OVER:
+            self._pass_over(entry, _PASSED_OVER[why])
             return
         if why not in (Why.ACT, Why.DRY_RUN):
             self._note(entry, now_ms, "refused", f"nothing is done: {why}")
@@ -229,6 +239,14 @@ class Automation:
                 self._note(entry, now_ms, "failed", f"{action.words}: {error}")
             else:
                 self._note(entry, now_ms, "done", action.words)
+
+    def _pass_over(self, entry: Entry, reason: str) -> None:
+        if entry.id in self._passed_over:
+            return
+        self._passed_over[entry.id] = None
+        while len(self._passed_over) > _REMEMBERED:
+            self._passed_over.popitem(last=False)
+        log.info("passed over %s (%s): %s", entry.host, entry.id, reason)
 
     def _note(self, entry: Entry, now_ms: int, result: str, text: str) -> None:
         self._count(result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 from hwsonde_detector.types import Device, Entity, Episode
 from hwsonde_detector.types.naming import incident_id
@@ -17,6 +17,10 @@ class Mark(StrEnum):
     NONE = ""
     USEFUL = "useful"
     NOISE = "noise"
+
+
+# What was said, when, and by whom.
+Said: TypeAlias = tuple[Mark, int, str]
 
 
 class State(StrEnum):

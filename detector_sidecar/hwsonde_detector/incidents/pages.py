@@ -89,6 +89,7 @@ class Pages:
         marker: Marker | None = None,
     ) -> None:
         self._marker = marker
+        self._told: set[str] = set()
         self._veil = Veil(redactor or Redactor())
         self._book = book
         self._board = board
@@ -201,7 +202,8 @@ class Pages:
         try:
             document = self._book.document(name) or {}
         except StateError as error:
-            document, damaged = {}, str(error)
+            document, damaged = {}, error.shown
+            self._tell(name, str(error))
         links = incident_links(dict(self._board.get().links), entry.entity, entry.onset_ms, entry.end_ms)
         alerts = self._alerts.of(entry)
         entry, document, said, shown = self._veil.incident(entry, document, alerts, links)
@@ -212,6 +214,12 @@ class Pages:
         # Only who has shown who he is gets a form: without users the page is read-only.
         token = self._marker.form(name) if self._marker is not None and request.user else ""
         return _html(self._render(entry, document, damaged, said, shown, token))
+
+    def _tell(self, name: str, text: str) -> None:
+        """One line in the log for each incident, however often it is asked for."""
+        if name not in self._told:
+            self._told.add(name)
+            log.warning("incidents: %s", text)
 
     def _render(
         self,

@@ -1,8 +1,7 @@
-"""Closed incidents on disk: an index that is only appended to, and one compressed file for each incident.
+"""Closed incidents on disk: the index of `index`, and one compressed file for each incident.
 
-``index.log`` begins with a line that names the version. Each further line is the CRC-32 of a JSON text and that text: an entry, a later state
-of it, or that it is gone. A line that a crash cut off, or that was damaged, is passed over and the entry taken from the incident's own file,
-which holds it too. So is a whole index that is lost. A file is written under another name, flushed and renamed.
+An entry whose line in the index was lost is taken from the incident's own file, which holds it too. So is a whole index that is lost. A folder
+whose index was written by a newer version is left as it is.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import gzip
 import json
 import logging
-import os
 import re
 import threading
 import zlib
@@ -22,20 +20,18 @@ from typing import Any
 
 from hwsonde_detector.errors import StateError
 from hwsonde_detector.files import read_regular
-from hwsonde_detector.incidents.entry import Entry, Mark, entry_document, marked, read_entry, retained
+from hwsonde_detector.incidents.entry import Entry, Mark, Said, entry_document, marked, read_entry, retained
+from hwsonde_detector.incidents.index import VERSION, Contents, Early, Index, mark_record, replace_file
 from hwsonde_detector.types.naming import INCIDENT_FORM
 
 FOLDER = "incidents"
 _INDEX = "index.log"
-_HEAD = b"hwsonde incidents 1\n"
 _NAME = re.compile(rf"({INCIDENT_FORM})\.json\.gz")
-_MOST_BYTES = 1 << 28
 _MOST_DOCUMENT = 1 << 26
 # Without a folder so many documents are kept in memory.
 _IN_MEMORY = 200
 _MOST_EARLY = 1000
-# The index is written anew when so many of its lines say nothing any more.
-_SPENT = 1000
+_UNREAD = "The file of this incident cannot be read; the detector's log says why."
 
 log = logging.getLogger("hwsonde_detector.incidents")
 
@@ -53,6 +49,7 @@ class Store:
 
     def __init__(self, folder: Path | None, most: int = 5000, keep_ms: int = 90 * 86_400_000) -> None:
         self.folder = folder
+        self._index = Index(folder / _INDEX) if folder is not None else None
         self._most = most
         self._keep_ms = keep_ms
         # Whoever writes holds the first one and takes the second, for what is in memory, only for moments: nobody who reads waits for a disk.
@@ -62,29 +59,36 @@ class Store:
         self._listed: tuple[Entry, ...] | None = None
         self._marks: tuple[int, int] | None = None
         self._memory: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
-        self._spent = 0
         # What was said of incidents that are not closed yet.
-        self._early: OrderedDict[str, tuple[Mark, int, str]] = OrderedDict()
+        self._early: Early = OrderedDict()
 
     def open(self, now_ms: int) -> list[str]:
-        """Read what is kept; gives one line for each thing that was damaged.
+        """Read what is kept; gives one line for each thing that was damaged, or for all of it where a newer version wrote it.
 
         Raises
         ------
         StateError
             The folder cannot be made, read or written.
         """
-        if self.folder is None:
+        folder, index = self.folder, self._index
+        if folder is None or index is None:
             return []
         try:
             with self._disk:
-                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                said = self._load(self.folder)
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                found = index.read()
+                if found.version > VERSION:
+                    # Whatever would be written there might be what that version cannot read.
+                    self.folder = self._index = None
+                    return [
+                        f"{_newer(index, found.version)}, and incidents are kept in memory: run that version again, or name another state.dir"
+                    ]
+                said = self._load(folder, index, found)
                 self._forget_old(now_ms)
-                self._write_index(self.folder)
+                self._write_index(index)
         except OSError as error:
             raise StateError(
-                f"{self.folder}: incidents cannot be kept there ({error.strerror or error}); name a folder that can be written by state.dir"
+                f"{folder}: incidents cannot be kept there ({error.strerror or error}); name a folder that can be written by state.dir"
             ) from error
         return said
 
@@ -94,20 +98,24 @@ class Store:
         Raises
         ------
         StateError
-            There is nothing to read, or it cannot be read.
+            There is nothing to read, it cannot be read, or a newer version wrote it.
         """
-        if self.folder is None:
+        folder, index = self.folder, self._index
+        if folder is None or index is None:
             return
-        if not self.folder.is_dir():
-            raise StateError(
-                f"{self.folder}: there are no incidents; name the folder of the running detector by state.dir"
-            )
+        if not folder.is_dir():
+            raise StateError(f"{folder}: there are no incidents; name the folder of the running detector by state.dir")
         try:
-            with self._lock:
-                self._entries, self._early, _ = _read_index(self.folder / _INDEX)
-                self._listed = self._marks = None
+            found = index.read(alive=True)
         except OSError as error:
-            raise StateError(f"{self.folder / _INDEX}: cannot be read ({error.strerror or error})") from error
+            raise StateError(f"{index.path}: cannot be read ({error.strerror or error})") from error
+        if found.version > VERSION:
+            raise StateError(f"{_newer(index, found.version)}; use that version")
+        if found.damaged:
+            log.warning("%s: damaged lines are passed over: %d", index.path, found.damaged)
+        with self._lock:
+            self._entries, self._early = found.entries, found.early
+            self._listed = self._marks = None
 
     def entries(self) -> tuple[Entry, ...]:
         """All of them, the newest onset first."""
@@ -143,9 +151,9 @@ class Store:
                 self._put(entry)
                 self._memory[entry.id] = document
             try:
-                if self.folder is not None:
-                    _replace(self.folder / f"{entry.id}.json.gz", _packed(entry, document))
-                    self._append(self.folder, [{"entry": entry_document(entry)}])
+                if self.folder is not None and self._index is not None:
+                    replace_file(self.folder / f"{entry.id}.json.gz", _packed(entry, document))
+                    self._append(self._index, [{"entry": entry_document(entry)}])
                     with self._lock:
                         del self._memory[entry.id]
             except OSError as error:
@@ -169,15 +177,14 @@ class Store:
         with self._disk:
             with self._lock:
                 self._take_mark(name, (mark, at_ms, by))
-            self._spent += 1
-            if self.folder is None:
+            if self._index is None:
                 return
             try:
-                self._append(self.folder, [_mark_record(name, (mark, at_ms, by))])
+                self._append(self._index, [mark_record(name, (mark, at_ms, by))])
             except OSError as error:
                 raise StateError(f"{self.folder}: index not written ({error.strerror or error}); make room") from error
 
-    def marked_early(self, name: str) -> tuple[Mark, int, str] | None:
+    def marked_early(self, name: str) -> Said | None:
         """What was said of an incident that is not closed yet: what, when, by whom."""
         with self._lock:
             return self._early.get(name)
@@ -202,10 +209,11 @@ class Store:
             return _unpacked(file)[1]
         except FileNotFoundError:
             return None
+        except (gzip.BadGzipFile, ValueError, KeyError, TypeError, EOFError, zlib.error) as error:
+            said = f"damaged ({type(error).__name__}); its list entry is all that is left"
+            raise StateError(f"{file}: {said}", shown=f"The file of this incident is {said}.") from error
         except OSError as error:
-            raise StateError(f"{file}: cannot be read ({error.strerror or error})") from error
-        except (ValueError, KeyError, TypeError, EOFError, zlib.error) as error:
-            raise StateError(f"{file}: damaged ({type(error).__name__}); its list entry is all that is left") from error
+            raise StateError(f"{file}: cannot be read ({error.strerror or error})", shown=_UNREAD) from error
 
     def _with_mark(self, entry: Entry) -> Entry:
         """The entry with what was said of it while it was open, or when it had closed before."""
@@ -216,7 +224,7 @@ class Store:
             return marked(entry, before.mark, before.marked_ms, before.marked_by)
         return entry
 
-    def _take_mark(self, name: str, said: tuple[Mark, int, str]) -> None:
+    def _take_mark(self, name: str, said: Said) -> None:
         known = self._entries.get(name)
         if known is not None:
             self._put(marked(known, *said))
@@ -231,10 +239,10 @@ class Store:
         self._entries[entry.id] = entry
         self._listed = self._marks = None
 
-    def _load(self, folder: Path) -> list[str]:
+    def _load(self, folder: Path, index: Index, found: Contents) -> list[str]:
         said = []
-        entries, early, bad = _read_index(folder / _INDEX)
-        files = {found[1] for path in folder.iterdir() if (found := _NAME.fullmatch(path.name))}
+        entries = found.entries
+        files = {named[1] for path in folder.iterdir() if (named := _NAME.fullmatch(path.name))}
         for leftover in folder.glob("*.new"):
             with suppress(OSError):
                 leftover.unlink()
@@ -245,12 +253,12 @@ class Store:
                 again += 1
             except (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error) as error:
                 said.append(f"{folder / name}.json.gz: damaged ({type(error).__name__}); it is passed over")
-        if bad or again:
+        if found.damaged or again:
             said.append(
-                f"{folder / _INDEX}: {bad} damaged lines, {again} incidents taken from their own files; the index is written anew"
+                f"{index.path}: {found.damaged} damaged lines, {again} incidents taken from their own files; the index is written anew"
             )
         with self._lock:
-            self._entries, self._early = entries, early
+            self._entries, self._early = entries, found.early
             self._listed = self._marks = None
         return said
 
@@ -263,93 +271,37 @@ class Store:
                 del self._entries[entry.id]
                 self._memory.pop(entry.id, None)
             self._listed = self._marks = None
-        self._spent += 2 * len(gone)
-        if self.folder is None:
+        if self.folder is None or self._index is None:
             return
         try:
             # First the files: one without an entry would come back as one.
             for entry in gone:
                 with suppress(FileNotFoundError):
                     (self.folder / f"{entry.id}.json.gz").unlink()
-            self._append(self.folder, [{"gone": entry.id} for entry in gone])
-            if self._spent > _SPENT:
-                self._write_index(self.folder)
+            self._append(self._index, [{"gone": entry.id} for entry in gone])
         except OSError as error:
             log.warning("%s: old incidents could not be removed (%s)", self.folder, error.strerror or error)
 
-    def _append(self, folder: Path, records: Iterable[Mapping[str, Any]]) -> None:
-        lines = b"".join(map(_line, records))
-        with open(folder / _INDEX, "ab") as file:
-            # What a full disk cut off ends here, so that only that line is lost.
-            file.write(lines if _ends_whole(folder / _INDEX) else b"\n" + lines)
-            file.flush()
-            os.fsync(file.fileno())
+    def _append(self, index: Index, records: Iterable[Mapping[str, Any]]) -> None:
+        index.append(records)
+        with self._lock:
+            living = len(self._entries) + len(self._early)
+        if not index.is_spent(living):
+            return
+        try:
+            self._write_index(index)
+        except OSError as error:
+            # Nothing is lost: all of it is in the one that goes on growing.
+            log.warning("%s: not written anew (%s); make room", index.path, error.strerror or error)
 
-    def _write_index(self, folder: Path) -> None:
+    def _write_index(self, index: Index) -> None:
         with self._lock:
             kept, early = self.entries(), list(self._early.items())
-        lines = [_line({"entry": entry_document(entry)}) for entry in reversed(kept)]
-        lines += [_line(_mark_record(name, said)) for name, said in early]
-        _replace(folder / _INDEX, _HEAD + b"".join(lines))
-        self._spent = 0
+        index.write(reversed(kept), early)
 
 
-def _line(record: Mapping[str, Any]) -> bytes:
-    text = json.dumps(record, separators=(",", ":")).encode()
-    return b"%08x %b\n" % (zlib.crc32(text), text)
-
-
-def _ends_whole(index: Path) -> bool:
-    with open(index, "rb") as file:
-        if file.seek(0, os.SEEK_END) == 0:
-            return True
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
-
-
-def _mark_record(name: str, said: tuple[Mark, int, str]) -> dict[str, Any]:
-    mark, at_ms, by = said
-    return {"mark": str(mark), "id": name, "at_ms": at_ms, "by": by}
-
-
-Early = OrderedDict[str, tuple[Mark, int, str]]
-
-
-def _read_index(index: Path) -> tuple[dict[str, Entry], Early, int]:
-    """Entries by id, marks of incidents that were still open, and how many lines were damaged."""
-    entries: dict[str, Entry] = {}
-    early: Early = OrderedDict()
-    try:
-        content = read_regular(index, _MOST_BYTES)
-    except FileNotFoundError:
-        return entries, early, 0
-    bad = 0
-    for line in content.removeprefix(_HEAD).split(b"\n"):
-        if not line:
-            continue
-        try:
-            crc, _, text = line.partition(b" ")
-            if int(crc, 16) != zlib.crc32(text):
-                raise ValueError("checksum")  # noqa: TRY301 - told with every other damage
-            _apply(json.loads(text), entries, early)
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-            bad += 1
-    return entries, early, bad
-
-
-def _apply(record: Mapping[str, Any], entries: dict[str, Entry], early: Early) -> None:
-    if "gone" in record:
-        entries.pop(record["gone"], None)
-    elif "mark" in record:
-        name, said = record["id"], (Mark(record["mark"]), int(record["at_ms"]), str(record["by"]))
-        if name in entries:
-            entries[name] = marked(entries[name], *said)
-        else:
-            early[name] = said
-    else:
-        entry = read_entry(record["entry"])
-        entries[entry.id] = entry
-        early.pop(entry.id, None)
+def _newer(index: Index, version: int) -> str:
+    return f"{index.path}: version {version} is newer than this program's {VERSION}; it is left as it is"
 
 
 def _packed(entry: Entry, document: Mapping[str, Any]) -> bytes:
@@ -363,16 +315,3 @@ def _unpacked(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     content = read_regular(file, _MOST_DOCUMENT)
     text = json.loads(gzip.decompress(content))
     return text["entry"], text["document"]
-
-
-def _replace(target: Path, content: bytes) -> None:
-    new = target.with_name(target.name + ".new")
-    try:
-        with open(new, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(target)
-    finally:
-        with suppress(OSError):
-            new.unlink()

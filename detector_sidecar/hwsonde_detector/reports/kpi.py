@@ -16,10 +16,11 @@ _MOST_HOSTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The range: from, and up to but not including; ms."""
+    """The range: from, and up to but not including; ms. ``known_ms``: until when it is known that open incidents last, None: to the end."""
 
     start_ms: int
     end_ms: int
+    known_ms: int | None = None
 
 
 def figures(entries: Iterable[Entry], span: Span, watched_ms: Sequence[int], version: str) -> dict[str, Any]:
@@ -28,7 +29,7 @@ def figures(entries: Iterable[Entry], span: Span, watched_ms: Sequence[int], ver
     Parameters
     ----------
     entries
-        Incidents that are kept, also others than those of the range.
+        Incidents that are kept, open ones among them, also others than those of the range.
     span
         Those that were told of in it count.
     watched_ms
@@ -68,7 +69,8 @@ def figures(entries: Iterable[Entry], span: Span, watched_ms: Sequence[int], ver
 
 
 def _lasted(entry: Entry, span: Span) -> int:
-    end_ms = min(entry.end_ms if entry.end_ms is not None else span.end_ms, span.end_ms)
+    open_ms = span.known_ms if span.known_ms is not None else span.end_ms
+    end_ms = min(entry.end_ms if entry.end_ms is not None else open_ms, span.end_ms)
     return max(end_ms - max(entry.onset_ms, span.start_ms), 0)
 
 

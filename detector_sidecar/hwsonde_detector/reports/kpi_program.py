@@ -11,10 +11,12 @@ from hwsonde_detector import __version__
 from hwsonde_detector.config import Config
 from hwsonde_detector.errors import ConfigError, StateError
 from hwsonde_detector.hoststate import read_entity
+from hwsonde_detector.incidents.entry import Entry
 from hwsonde_detector.past.when import parse_range
 from hwsonde_detector.past.world import World
 from hwsonde_detector.reports.evidence import kept, redactor_of
 from hwsonde_detector.reports.kpi import Span, figures
+from hwsonde_detector.reports.opened import open_entries, with_open
 from hwsonde_detector.reports.program import as_json
 from hwsonde_detector.showing import SHARED, environment, palette
 from hwsonde_detector.state import peek_state
@@ -39,11 +41,14 @@ def run_kpi(config: Config, asked: KpiAsked, world: World) -> int:
     ConfigError, StateError
         One line that says what to do.
     """
-    start_ms, end_ms = parse_range(asked.first, asked.last, world.now_ms())
-    entries = kept(config).entries()
+    now_ms = world.now_ms()
+    start_ms, end_ms = parse_range(asked.first, asked.last, now_ms)
+    store = kept(config)
+    watched_ms, opened = _from_state(config, world)
+    entries = with_open(store.entries(), opened, store.marked_early)
     redactor = redactor_of(config, config.web.redact)
     shown = [replace(entry, entity=redactor.entity(entry.entity)) for entry in entries]
-    found = figures(shown, Span(start_ms, end_ms), _watched(config, world), __version__)
+    found = figures(shown, Span(start_ms, end_ms, min(now_ms, end_ms)), watched_ms, __version__)
     try:
         asked.out.mkdir(parents=True, exist_ok=True)
         (asked.out / "kpi.json").write_bytes(as_json(found))
@@ -53,8 +58,9 @@ def run_kpi(config: Config, asked: KpiAsked, world: World) -> int:
             f"--out: {asked.out}: it cannot be written: {error.strerror or error}; name another folder"
         ) from None
     rate = found["pages_per_100_node_days"]
+    still = f"{found['open']} of them open, " if found["open"] else ""
     world.out.write(
-        f"{found['incidents']} incidents, {'no rate' if rate is None else f'{rate:g} pages per 100 node-days'}; "
+        f"{found['incidents']} incidents, {still}{'no rate' if rate is None else f'{rate:g} pages per 100 node-days'}; "
         f"written: {asked.out / 'kpi.json'}, {asked.out / 'kpi.html'}\n"
     )
     return 0
@@ -70,13 +76,18 @@ def kpi_page(document: Mapping[str, Any]) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _watched(config: Config, world: World) -> list[int]:
-    """How long each host of the state was judged, ms."""
+def _from_state(config: Config, world: World) -> tuple[list[int], list[Entry]]:
+    """How long each host of the state was judged, ms, and which incidents are open."""
     try:
         found = peek_state(config.state.dir) if config.state.dir is not None else None
-        hosts = found["engine"]["hosts"] if found is not None else []
-        known = {read_entity(host["entity"]): int(host["watch"]["watched_ms"]) for host in hosts}
+        engine = found["engine"] if found is not None else {"hosts": []}
+        watched = {read_entity(host["entity"]): int(host["watch"]["watched_ms"]) for host in engine["hosts"]}
+        return list(watched.values()), open_entries(engine, shadow=config.mode == "shadow")
     except (StateError, KeyError, TypeError, ValueError) as error:
-        world.err.write(f"hwsonde-detector: how long hosts were watched is not known: {error}\n")
-        return []
-    return list(known.values())
+        said = (
+            f"{error}"
+            if isinstance(error, StateError)
+            else f"the state lacks something ({type(error).__name__}: {error})"
+        )
+        world.err.write(f"hwsonde-detector: how long hosts were watched and what is open is not known: {said}\n")
+        return [], []

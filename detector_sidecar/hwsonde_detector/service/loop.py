@@ -183,13 +183,14 @@ class Loop:
             with self._interruptible():
                 read = self.parts.source.read(since_ms, until_ms)
         except SourceError as error:
-            self._failed(error.reason, str(error))
+            self._failed(error.reason, str(error), error.shown)
             # A server that is not there at all does not mind how much is asked for.
             if error.reason != "unreachable" or self._clock.monotonic() - began > 1.0:
                 self._cursor.shrink()
             return None
         except Exception as error:  # noqa: BLE001 - a defect in a source must not end the service; it is named and counted
-            self._failed("defect", f"{type(error).__name__} while reading, a defect of the detector: {error}")
+            name = f"{type(error).__name__} while reading, a defect of the detector"
+            self._failed("defect", f"{name}: {error}", f"{name}; its log says more")
             return None
         finally:
             self.counters.observe(telemetry.READ_SECONDS, self._clock.monotonic() - began)
@@ -216,11 +217,11 @@ class Loop:
             monotonic,
         )
 
-    def _failed(self, reason: str, message: str) -> None:
+    def _failed(self, reason: str, message: str, shown: str | None = None) -> None:
         self.counters.add(telemetry.READ_ERRORS, 1, reason)
         if reason == SourcePartial.reason:
             self._partial.observe(partial=True, monotonic=self._clock.monotonic())
-        self._source.failed(message, self._clock.now_ms(), self._clock.monotonic())
+        self._source.failed(message, self._clock.now_ms(), self._clock.monotonic(), shown)
 
     def _step(self, read: Read, now_ms: int) -> Outputs:
         began = self._clock.monotonic()
@@ -313,7 +314,7 @@ class Loop:
             tick_ms=self._pace.tick_ms,
             shadow=self.parts.shadow,
             source=SourceState(
-                self.parts.address, self._answered, self._source.failing, self._source.since_ms, self._source.message
+                self.parts.address, self._answered, self._source.failing, self._source.since_ms, self._source.shown
             ),
             hosts=self._hosts.published(self._pace.tick_ms),
             past=self._hosts.past(),

@@ -27,9 +27,10 @@ class Trouble:
     began: float = 0.0
     tries: int = 0
     message: str = field(default="")
+    shown: str = field(default="")
 
-    def failed(self, message: str, now_ms: int, monotonic: float) -> None:
-        """It failed; the first time, and when the reason changes, a line is written."""
+    def failed(self, message: str, now_ms: int, monotonic: float, shown: str | None = None) -> None:
+        """It failed; the first time, and when the reason changes, a line is written. ``shown`` is what the page says, None: the same."""
         if not self.failing:
             self.failing, self.since_ms, self.began, self.tries = True, now_ms, monotonic, 0
             log.warning("%s: %s", self.subject, message)
@@ -37,12 +38,13 @@ class Trouble:
             log.warning("%s: still failing, now: %s", self.subject, message)
         self.tries += 1
         self.message = message
+        self.shown = message if shown is None else shown
 
     def worked(self, now_ms: int, monotonic: float) -> None:
         """It worked."""
         if self.failing:
             log.info("%s %s after %.1f s and %d tries", self.subject, self.working, monotonic - self.began, self.tries)
-            self.failing, self.message, self.since_ms = False, "", now_ms
+            self.failing, self.message, self.shown, self.since_ms = False, "", "", now_ms
 
     def pause(self, least: float, most: float = 4.0) -> float:
         """Seconds until the next try: twice as long each time, bounded."""

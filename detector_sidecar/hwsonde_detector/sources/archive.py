@@ -3,10 +3,14 @@
 The file is a magic line and then records. A record is a header (length of the payload, CRC-32 of the payload, CRC-32 of these two;
 three little-endian 32-bit numbers) and a payload, whose first byte says its kind:
 
-- a read: the time it was scored at and the time up to which samples were left out (two signed 64-bit numbers), the warnings
+- 1, a read: the time it was scored at and the time up to which samples were left out (two signed 64-bit numbers), the warnings
   (32-bit length, JSON) and the server's answers, compressed by zlib;
-- what people told before the next read, and what counts as normal from then on (JSON);
-- a start: the state that the detector began with (32-bit length, JSON, then arrays as npz), or nothing after a cold start.
+- 2, a start: the state that the detector began with (32-bit length, JSON, then arrays as npz), or nothing after a cold start;
+- 3, what people told before the next read, and what counts as normal from then on (JSON).
+
+A version that has more to record gives it a new kind and leaves the magic line as it is, as 3 was added after 1 and 2: what a reader does not
+know might change all that follows, so a record of another kind is never passed over. Reading ends there with one line that names the place and
+the kind. Recording into such an archive goes on behind it.
 
 A record that a crash or a full disk cut off can only be the last one: reading ends before it, and appending overwrites it.
 """
@@ -44,6 +48,7 @@ _CHECKED = struct.Struct("<II")
 _READ = struct.Struct("<Bqq?I")
 _START = struct.Struct("<B?I")
 _KIND_READ, _KIND_START, _KIND_GUIDANCE = 1, 2, 3
+_KINDS = frozenset({_KIND_READ, _KIND_START, _KIND_GUIDANCE})
 _LEVEL = 1  # of zlib: a tick's cost matters more than the last tenth of the size
 _MAX_PAYLOAD = 1 << 31
 _UNREADABLE = (struct.error, ValueError, KeyError, TypeError, zlib.error, OSError, EOFError)
@@ -215,7 +220,8 @@ class ArchiveSource:
     Raises
     ------
     ArchiveError
-        The file cannot be read, is no archive, or is damaged before its last record (the text names the offset).
+        The file cannot be read, is no archive, is damaged before its last record, or has a record of a kind that is not known (the text names
+        the offset).
     """
 
     def __init__(self, path: Path) -> None:
@@ -237,6 +243,7 @@ class ArchiveSource:
                     if at + _HEADER.size + length < size:
                         raise ArchiveError(_damaged(self.path, at))
                     break
+                _check_kind(payload[0], self.path, at)
                 try:
                     record = _decode(payload, known)
                 except (*_UNREADABLE, SourceError) as error:
@@ -259,12 +266,15 @@ class ArchiveSource:
         Raises
         ------
         ArchiveError
-            The archive is damaged before its last record.
+            The archive is damaged before its last record, or has one of a kind that is not known.
         """
         times: list[int] = []
         with self._open() as file:
-            for _ in _walk(file, self.path, os.fstat(file.fileno()).st_size):
-                head = file.read(_READ.size)
+            for at, length, crc in _walk(file, self.path, os.fstat(file.fileno()).st_size):
+                head = file.read(min(_READ.size, length))
+                # What is damaged is of no kind at all, and is told of when it is read.
+                if head[0] not in _KINDS and zlib.crc32(head + file.read(length - len(head))) == crc:
+                    _check_kind(head[0], self.path, at)
                 if len(head) == _READ.size and head[0] == _KIND_READ:
                     times.append(_READ.unpack(head)[1])
         return (min(times), max(times)) if times else None
@@ -330,6 +340,13 @@ def _damaged(path: Path, at: int) -> str:
     return f"{path}: the record at byte {at} is damaged; restore the archive from a copy, or record anew"
 
 
+def _check_kind(kind: int, path: Path, at: int) -> None:
+    if kind not in _KINDS:
+        raise ArchiveError(
+            f"{path}: the record at byte {at} is of kind {kind}, which this version does not know; read it with the version that recorded it"
+        )
+
+
 def _decode(payload: bytes, known: SeriesTable) -> Start | Tick | Guidance:
     if payload[0] == _KIND_GUIDANCE:
         return read_guidance(orjson.loads(payload[1:]))
@@ -340,8 +357,6 @@ def _decode(payload: bytes, known: SeriesTable) -> Start | Tick | Guidance:
         text = payload[_START.size : _START.size + length]
         with np.load(io.BytesIO(payload[_START.size + length :]), allow_pickle=False) as packed:
             return Start(orjson.loads(text), {name[1:]: packed[name] for name in packed.files})
-    if payload[0] != _KIND_READ:
-        raise ValueError("kind")
     _, now_ms, since_ms, asked, length = _READ.unpack_from(payload)
     warnings = tuple(orjson.loads(payload[_READ.size : _READ.size + length]))
     if not asked:

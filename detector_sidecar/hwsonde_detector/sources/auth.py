@@ -43,10 +43,11 @@ class FileSecret:
             seen = (found.st_mtime_ns, found.st_size, found.st_ino)
             if seen != self._seen:
                 data = read_regular(self.path, _MAX_SECRET + 1)
-                self._value, self._seen = _checked(data, f"the file {self.path}"), seen
+                self._value, self._seen = _checked(data, f"the file {self.path}", "the file"), seen
         except OSError as error:
             raise SourceError(
-                f"{self.path}: the secret cannot be read: {error.strerror or error}; check the path and its permissions"
+                f"{self.path}: the secret cannot be read: {error.strerror or error}; check the path and its permissions",
+                shown=f"the secret cannot be read: {error.strerror or error}; the detector's log names its file",
             ) from None
         return self._value
 
@@ -77,17 +78,19 @@ class EnvSecret:
             raise SourceError(
                 f"the environment variable {self.name} with the secret is not set; set it before the start"
             )
-        return _checked(value.encode("utf-8", "surrogateescape"), f"the environment variable {self.name}")
+        where = f"the environment variable {self.name}"
+        return _checked(value.encode("utf-8", "surrogateescape"), where, where)
 
     def __repr__(self) -> str:
         """Show the place only."""
         return f"EnvSecret({self.name!r})"
 
 
-def _checked(data: bytes, where: str) -> str:
+def _checked(data: bytes, where: str, shown: str) -> str:
     text = data.decode("latin-1").strip()
     if not text or len(data) > _MAX_SECRET or any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
-        raise SourceError(f"{where} holds no usable secret; it must hold one line of text")
+        why = "holds no usable secret; it must hold one line of text"
+        raise SourceError(f"{where} {why}", shown=f"{shown} {why}")
     return text
 
 

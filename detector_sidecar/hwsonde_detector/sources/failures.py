@@ -77,7 +77,11 @@ def failure(error: Exception, where: str, options: SourceOptions) -> SourceError
     for kinds, result, sentence in _TABLE:
         if any(isinstance(cause, kinds) for cause in causes):
             return result(f"{where}: {sentence(_reason(causes), options)}")
-    return SourceError(f"{where}: the request failed: {_reason(causes)}; check the section source")
+    # What no row fits may name files, as that a certificate is not where it should be.
+    return SourceError(
+        f"{where}: the request failed: {_reason(causes)}; check the section source",
+        shown=f"{where}: the request failed; the detector's log says why",
+    )
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 import jinja2
 
@@ -28,6 +29,8 @@ _HOSTS = "/api/v1/hosts/"
 _POLICY = "default-src 'self'; base-uri 'none'; form-action {}; frame-ancestors 'none'; object-src 'none'"
 _SECURITY = (("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "no-referrer"))
 _MOST_BODY = 4096
+_MILLISECONDS = re.compile(r"\d{1,16}", re.ASCII)
+_LATEST = "9" * 16
 # A loop that has not turned for so long is stuck: the longest read and the longest step are far below it.
 _STUCK_S = 120.0
 
@@ -131,7 +134,7 @@ class App:
         if route := self._routes.get(path):
             return route()
         if path.startswith(_HOSTS):
-            return self._host(path.removeprefix(_HOSTS))
+            return self._host(path.removeprefix(_HOSTS), query)
         static = self._static.get(path.removeprefix("/static/")) if path.startswith("/static/") else None
         return static or line(HTTPStatus.NOT_FOUND, "there is no such page; begin at /")
 
@@ -171,14 +174,18 @@ class App:
         found = documents.hosts(board, self._history, self._clock.monotonic(), self._clock.now_ms())
         return self._shown(found, board)
 
-    def _host(self, name: str) -> Answer:
+    def _host(self, name: str, query: str) -> Answer:
+        try:
+            span = _span(query)
+        except ValueError:
+            return line(HTTPStatus.BAD_REQUEST, "from and to are whole numbers of milliseconds, from not after to")
         board, monotonic, now_ms = self._board.get(), self._clock.monotonic(), self._clock.now_ms()
         # The server leaves an encoded slash as it is, so that it can be told from one that parts the path.
         name = re.sub("%2f", "/", name, flags=re.IGNORECASE)
         if self._redactor.active:
             called = {documents.name_of(self._redactor.entity(one.entity)): one.entity for one in board.hosts}
             name = documents.name_of(called[name]) if name in called else ""
-        found = documents.host(board, self._history, name, monotonic, now_ms)
+        found = documents.host(board, self._history, name, monotonic, now_ms, span)
         if found is None:
             return line(HTTPStatus.NOT_FOUND, "no host of this name is known")
         return json_answer(self._shown({**found, "links": {}} if self._redactor.active else found, board))
@@ -193,6 +200,20 @@ class App:
             return document
         entities = [*(host.entity for host in board.hosts), *(one.entity for one in board.past)]
         return replaced(document, self._redactor.known(entities))
+
+
+def _span(query: str) -> tuple[int, int] | None:
+    """The range of time that is asked for, ms; None where none is. Raises ValueError where it makes no sense."""
+    given = dict(parse_qsl(query[:2000], keep_blank_values=True, errors="replace"))
+    if "from" not in given and "to" not in given:
+        return None
+    texts = given.get("from", "0"), given.get("to", _LATEST)
+    if not all(_MILLISECONDS.fullmatch(text) for text in texts):
+        raise ValueError("no number")
+    start_ms, end_ms = map(int, texts)
+    if start_ms > end_ms:
+        raise ValueError("no range")
+    return start_ms, end_ms
 
 
 def _body(environ: WSGIEnvironment) -> bytes:

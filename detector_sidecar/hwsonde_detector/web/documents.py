@@ -14,7 +14,7 @@ from hwsonde_detector import __version__
 from hwsonde_detector.published import Published, PublishedHost
 from hwsonde_detector.types import Contribution, Device, Entity, Episode, Floats, Score, SettingFinding
 from hwsonde_detector.types.naming import incident_id
-from hwsonde_detector.web.history import SUBSYSTEMS, History, Track, thin
+from hwsonde_detector.web.history import SUBSYSTEMS, History, Track, thin, within
 from hwsonde_detector.web.links import host_links
 from hwsonde_detector.web.quality import quality
 
@@ -39,22 +39,31 @@ def hosts(published: Published, history: History, monotonic: float, now_ms: int)
     }
 
 
-def host(published: Published, history: History, name: str, monotonic: float, now_ms: int) -> dict[str, Any] | None:
-    """Answer of ``/api/v1/hosts/NAME``; None if there is no such host."""
+def host(
+    published: Published,
+    history: History,
+    name: str,
+    monotonic: float,
+    now_ms: int,
+    span: tuple[int, int] | None = None,
+) -> dict[str, Any] | None:
+    """Answer of ``/api/v1/hosts/NAME``, with scores of a span of time or all that are kept; None if there is no such host."""
     found = next((one for one in published.hosts if name_of(one.entity) == name), None)
     if found is None:
         return None
-    track = thin(history.track(found.entity))
+    whole = history.track(found.entity)
+    track = thin(within(whole, *span) if span is not None else whole)
     newest = found.recent[-1].score if found.recent else None
     held = _held(published, found, monotonic, now_ms)
     top = newest.top if newest is not None else ()
     if not top and found.open_episodes:
         top = found.open_episodes[0].top
     return {
-        **_host_row(found, held, track, monotonic, now_ms),
+        **_host_row(found, held, whole, monotonic, now_ms),
         "now_ms": now_ms,
         "members": {key: number(value) for key, value in (held[-1].members.items() if held else ())},
         "history": {
+            "kept_from_ms": int(whole.times[0]) if len(whole.times) else None,
             "times": track.times.tolist(),
             "score": _numbers(track.fused),
             "subsystems": {

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from http import HTTPStatus
 
-from hwsonde_detector.protection import OPEN, Protection, Verdict
+from hwsonde_detector.passwords import Verdict
+from hwsonde_detector.protection import OPEN, Protection
 from hwsonde_detector.web.answers import Answer, line
 
 OPENINGS = {"health": ("/-/healthy", "/-/ready"), "metrics": ("/metrics",)}

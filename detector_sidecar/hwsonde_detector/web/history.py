@@ -95,6 +95,12 @@ class History:
             return ring.track() if ring is not None else Ring(1).track()
 
 
+def within(track: Track, start_ms: int, end_ms: int) -> Track:
+    """The windows that end in a stretch of time, both ends among it."""
+    part = slice(*track.times.searchsorted([start_ms, end_ms + 1]).tolist())
+    return Track(track.times[part], track.fused[part], track.parts[part])
+
+
 def thin(track: Track, points: int = MOST_POINTS) -> Track:
     """At most ``points`` windows: of each run of neighbours the one with the largest score, so that no peak is lost."""
     count = len(track.times)

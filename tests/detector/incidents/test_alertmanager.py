@@ -28,7 +28,7 @@ class Fake:
         self.wait.wait(5)
         self.asked += 1
         if self.failing:
-            raise SourceUnreachable("Alertmanager cannot be asked; check alertmanager.url")
+            raise SourceUnreachable("/etc/token: no", shown="Alertmanager cannot be asked; check alertmanager.url")
         return (OWN, Alert((("alertname", "B"), ("node", "node18")), "active", NOW))
 
     def silences(self, marker, labels):
@@ -64,7 +64,8 @@ def test_what_was_said_stays_while_it_does_not_answer(caplog) -> None:
     assert one.normal() == (SILENCE,)
     assert "since then it does not answer" in one.of(ENTRY)["sentence"]
     assert one.of(ENTRY)["state"] == "failing"
-    assert len(caplog.records) == 1
+    assert "/etc/token" not in one.of(ENTRY)["sentence"], "clients learn no file of this host"
+    assert [record.message for record in caplog.records] == ["alertmanager: /etc/token: no"]
 
 
 def test_without_a_matcher_silences_are_not_asked_for() -> None:

@@ -119,20 +119,43 @@ def test_a_dry_run_spends_nothing_of_what_is_real(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "policy"),
+    ("more", "policy", "reason"),
     [
-        ({"shadow": True}, LIVE),
-        ({"normal": "silence"}, LIVE),
-        ({"scope": "fabric"}, LIVE),
-        ({"subsystem": "cpu"}, replace(LIVE, subsystems=frozenset({"gpu"}))),
-        ({"peak": 2.0}, replace(LIVE, least_peak=3.0)),
-        ({"told_ms": NOW - HOUR}, LIVE),
+        ({"shadow": True}, LIVE, "nobody was paged"),
+        ({"normal": "silence"}, LIVE, "nobody was paged"),
+        ({"scope": "fabric"}, LIVE, "automation.scopes leaves out what reaches so far"),
+        (
+            {"subsystem": "cpu"},
+            replace(LIVE, subsystems=frozenset({"gpu"})),
+            "automation.subsystems leaves out its part",
+        ),
+        ({"peak": 2.0}, replace(LIVE, least_peak=3.0), "its score is below automation.least_peak"),
+        ({"told_ms": NOW - HOUR}, LIVE, "it was told of more than ten minutes ago"),
     ],
 )
-def test_others_are_passed_over(more: dict, policy: Policy) -> None:
-    made, fake, _, counted = automation(policy)
-    made.handle(incident(**more))
+def test_others_are_passed_over_with_one_line_each(
+    more: dict, policy: Policy, reason: str, tmp_path: Path, caplog
+) -> None:
+    caplog.set_level("INFO")
+    made, fake, _, counted = automation(policy, tmp_path / "audit")
+    for _ in range(3):
+        made.handle(incident(**more))
+    made.handle(incident("n2", **more))
     assert (fake.told, counted) == ([], [])
+    first, second = (incident(node, **more).id for node in ("n1", "n2"))
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", f"passed over a/n1 ({first}): {reason}"),
+        ("INFO", f"passed over a/n2 ({second}): {reason}"),
+    ]
+    assert not (tmp_path / "audit").exists(), "what nothing was to be done for is no decision on acting"
+
+
+def test_what_was_passed_over_is_remembered_in_bounds(monkeypatch) -> None:
+    monkeypatch.setattr("hwsonde_detector.incidents.automation._REMEMBERED", 10)
+    made, _, _, _ = automation(LIVE)
+    for place in range(50):
+        made.handle(incident(f"n{place}", shadow=True))
+    assert len(made._passed_over) == 10
 
 
 def test_a_failure_is_one_line_and_counts(caplog) -> None:

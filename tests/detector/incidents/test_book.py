@@ -100,6 +100,19 @@ def test_a_full_disk_is_told_once_and_loses_nothing_of_the_present(tmp_path: Pat
     assert all(made.document(entry.id)["causes"] for entry in made.entries())
 
 
+def test_what_a_newer_version_kept_is_told_once_and_the_present_goes_on_in_memory(tmp_path: Path, caplog) -> None:
+    (tmp_path / "index.log").write_bytes(b"hwsonde incidents 2\nwhat we do not know\n")
+    made, history, _ = book(tmp_path)
+    made.resume([episode(ONSET - 1000, end_ms=ONSET - 500)])
+    run(made, history, ONSET)
+    written(made)
+    assert len(made.entries()) == 2
+    assert all(made.document(entry.id)["causes"] for entry in made.entries())
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "version 2 is newer" in caplog.text
+    assert [(file.name, file.stat().st_size) for file in tmp_path.iterdir()] == [("index.log", 40)]
+
+
 def test_listeners_hear_of_each_incident_twice() -> None:
     made, history, _ = book()
     heard = []

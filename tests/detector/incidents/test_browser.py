@@ -17,7 +17,8 @@ import pytest
 
 from hwsonde_detector.incidents.marking import Inbox, Marker
 from hwsonde_detector.incidents.pages import Pages
-from hwsonde_detector.protection import Passwords, Protection
+from hwsonde_detector.passwords import Passwords
+from hwsonde_detector.protection import Protection
 from hwsonde_detector.published import Noticeboard
 from hwsonde_detector.types import Entity, EpisodeEvent, Phase
 from hwsonde_detector.web.app import App, Metrics
@@ -113,8 +114,10 @@ def findings(page) -> list[str]:
 def test_axe_finds_nothing_serious(browser, site: Site, scheme: str, width: int) -> None:
     # The policy of the pages lets no foreign script in, that of axe-core neither.
     page = page_of(browser, site, color_scheme=scheme, bypass_csp=True, viewport={"width": width, "height": 900})
-    for path in ("/incidents", f"/incidents/{site.name}", "/"):
+    for path in ("/incidents", f"/incidents/{site.name}", "/", "/#from=now-20m&to=now-10m"):
         page.goto(path)
+        if path.startswith("/#"):
+            sync_api.expect(page.locator("#range")).to_be_visible()
         if path == "/":
             sync_api.expect(page.locator("#host-name")).not_to_be_empty()
         assert findings(page) == [], path

@@ -201,7 +201,7 @@ def test_hosts_are_shown_under_other_names_where_that_is_wanted(tmp_path: Path) 
     assert listed[0]["labels"]["node"].startswith("node-")
 
 
-def test_a_damaged_file_is_said_on_the_page(tmp_path: Path) -> None:
+def test_a_damaged_file_is_said_on_the_page_and_its_place_in_the_log_alone(tmp_path: Path, caplog) -> None:
     app, known, history = made(tmp_path)
     run(known, history, ONSET)
     known.start()
@@ -211,7 +211,30 @@ def test_a_damaged_file_is_said_on_the_page(tmp_path: Path) -> None:
     page = text(app, f"/incidents/{known.entries()[0].id}")
     sound(page)
     assert "damaged" in page
-    assert json.loads(text(app, f"/incidents/{known.entries()[0].id}.json"))["damaged"]
+    name = known.entries()[0].id
+    said = text(app, f"/incidents/{name}.json")
+    assert "list entry is all that is left" in json.loads(said)["damaged"]
+    with tarfile.open(fileobj=BytesIO(ask(app, f"/incidents/{name}.tar.gz")[2])) as archive:
+        packed = b"".join(archive.extractfile(one).read() for one in archive.getmembers()).decode()
+    assert "list entry is all that is left" in packed
+    for answer in (page, said, packed):
+        assert str(tmp_path) not in answer
+        assert file.name not in answer
+    told = [record.message for record in caplog.records if str(file) in record.message]
+    assert len(told) == 1, "one line, however often it is asked for"
+
+
+def test_a_file_that_cannot_be_read_is_said_without_its_place(tmp_path: Path) -> None:
+    app, known, history = made(tmp_path)
+    run(known, history, ONSET)
+    known.start()
+    known.stop()
+    (file,) = tmp_path.glob("*.gz")
+    file.unlink()
+    file.mkdir()
+    said = text(app, f"/incidents/{known.entries()[0].id}.json")
+    assert "cannot be read" in json.loads(said)["damaged"]
+    assert str(tmp_path) not in said
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hwsonde_detector.errors import StateError
@@ -136,11 +137,101 @@ def test_whatever_happens_to_the_index_no_incident_is_lost(tmp_path_factory, dat
     content = bytearray(index.read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    assume(not re.match(rb"hwsonde incidents [2-9]\n", content))
     index.write_bytes(content)
     again, _ = opened(folder)
     assert {one.id for one in again.entries()} == {entry(place).id for place in range(3)}
     again.add(entry(3), {}, NOW)
     assert len(opened(folder)[0].entries()) == 4
+
+
+def lines_of(folder: Path) -> list[bytes]:
+    return (folder / "index.log").read_bytes().splitlines()
+
+
+def test_the_index_does_not_grow_with_marks(tmp_path: Path) -> None:
+    store = filled(tmp_path, 3)
+    most = 0
+    for place in range(500):
+        store.mark(entry(place % 4).id, (Mark.NOISE, Mark.USEFUL)[place % 2], NOW + place, "ann")
+        most = max(most, len(lines_of(tmp_path)))
+    assert 8 < most < 100
+    again, said = opened(tmp_path)
+    assert (said, again.entries(), again.marks()) == ([], store.entries(), store.marks())
+    assert again.marked_early(entry(3).id) == store.marked_early(entry(3).id) == (Mark.USEFUL, NOW + 499, "ann")
+
+
+def test_the_index_does_not_grow_with_what_is_forgotten(tmp_path: Path) -> None:
+    store = filled(tmp_path, 0, most=4)
+    most = 0
+    for place in range(150):
+        store.add(entry(place), {}, NOW)
+        most = max(most, len(lines_of(tmp_path)))
+    assert 10 < most < 100
+    assert opened(tmp_path)[0].entries() == store.entries()
+
+
+def test_an_index_that_cannot_be_written_anew_grows_on_and_loses_nothing(tmp_path: Path, caplog) -> None:
+    store = filled(tmp_path, 1)
+    (tmp_path / "index.log.new").mkdir()
+    for place in range(150):
+        store.mark(entry(0).id, Mark.NOISE, NOW + place, "ann")
+    assert len(lines_of(tmp_path)) > 150
+    said = [record.message for record in caplog.records if "not written anew" in record.message]
+    assert len(said) == 2, "not tried again with every mark"
+    (tmp_path / "index.log.new").rmdir()
+    known = opened(tmp_path)[0].get(entry(0).id)
+    assert known is not None
+    assert known.marked_ms == NOW + 149
+    assert len(lines_of(tmp_path)) == 2
+
+
+def newer(folder: Path) -> dict[str, bytes]:
+    filled(folder, 3)
+    index = folder / "index.log"
+    index.write_bytes(index.read_bytes().replace(b"incidents 1\n", b"incidents 2\n", 1) + b"what we do not know\n")
+    (folder / f"{entry(1).id}.json.gz").write_bytes(b"as it is there")
+    (folder / "index.log.new").write_bytes(b"half")
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_what_a_newer_version_wrote_is_left_as_it_is(tmp_path: Path) -> None:
+    before = newer(tmp_path)
+    store, said = opened(tmp_path, most=2)
+    (line,) = said
+    assert "\n" not in line
+    assert "index.log: version 2 is newer than this program's 1; it is left as it is" in line
+    for place in range(4, 8):
+        store.add(entry(place), {"place": place}, NOW)
+    store.mark(entry(7).id, Mark.NOISE, NOW, "ann")
+    assert [one.id for one in store.entries()] == [entry(7).id, entry(6).id]
+    assert store.document(entry(7).id) == {"place": 7}
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_who_only_looks_at_a_newer_version_is_told_so(tmp_path: Path) -> None:
+    before = newer(tmp_path)
+    with pytest.raises(StateError, match="version 2 is newer than this program's 1") as caught:
+        Store(tmp_path).peek()
+    assert "\n" not in str(caught.value)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_who_only_looks_passes_damaged_lines_over_with_one_line(tmp_path: Path, caplog) -> None:
+    filled(tmp_path)
+    index = tmp_path / "index.log"
+    whole = index.read_bytes()
+    index.write_bytes(whole + b"00000000 {")
+    store = Store(tmp_path)
+    store.peek()
+    assert len(store.entries()) == 5
+    assert caplog.text == "", "the last line is being written"
+    lines = whole.splitlines(keepends=True)
+    index.write_bytes(b"".join([lines[0], lines[1].replace(b"7", b"8", 1), lines[2], b"rubbish\n", *lines[3:]]))
+    store.peek()
+    assert len(store.entries()) == 4
+    assert [record.message.rpartition(": ")[2] for record in caplog.records] == ["2"]
+    assert index.read_bytes().count(b"rubbish") == 1, "who looks changes nothing"
 
 
 def test_a_lost_index_is_made_again_and_a_damaged_file_costs_only_itself(tmp_path: Path) -> None:

@@ -99,6 +99,20 @@ def test_another_reason_is_another_line(caplog: pytest.LogCaptureFixture) -> Non
     assert (bench.count(telemetry.READ_ERRORS, "refused"), bench.count(telemetry.READ_ERRORS, "defect")) == (1, 1)
 
 
+def test_the_page_says_of_a_failure_what_names_no_file(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    failures = (SourceUnreachable("/etc/token: no", shown="the secret cannot be read"), OSError("/etc/own: odd"))
+    for failure, said in zip(failures, ("the secret cannot be read", "OSError while reading, a defect"), strict=True):
+        bench.source.trouble = [failure]
+        bench.turn()
+        shown = bench.loop.board.get().source
+        assert shown.message.startswith(said)
+        assert "/etc" not in shown.message
+        assert str(failure) in caplog.text
+    bench.turn()
+    assert bench.loop.board.get().source.message == ""
+
+
 def test_a_gap_longer_than_one_read_is_read_in_parts_without_loss() -> None:
     bench = Bench(longest_ms=60_000)
     bench.caught_up()

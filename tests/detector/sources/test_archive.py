@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwsonde_detector.errors import ArchiveError
+from hwsonde_detector.sources import archive as module
 from hwsonde_detector.sources.archive import MAGIC, ArchiveRecorder, ArchiveSource, Start, Tick
 from hwsonde_detector.sources.base import Read
 from hwsonde_detector.sources.decode import SEPARATOR, decode_answers
 from hwsonde_detector.types import SampleBatch
+from hwsonde_detector.types.guidance import Guidance, Matcher, Normal
 from tests.detector.sources.answers import answer, identity
 
 
@@ -161,6 +166,54 @@ def test_damage_in_the_middle_names_the_offset(tmp_path):
     (tmp_path / "a").write_bytes(data)
     with pytest.raises(ArchiveError, match=f"byte {at} is damaged"):
         ticks(ArchiveSource(tmp_path / "a"))
+
+
+def of_kind(kind: int) -> bytes:
+    payload = bytes([kind]) + b"what a later version writes"
+    checked = struct.pack("<II", len(payload), zlib.crc32(payload))
+    return checked + zlib.crc32(checked).to_bytes(4, "little") + payload
+
+
+@pytest.mark.parametrize("kind", [0, 4, 255])
+@pytest.mark.parametrize("behind", [0, 2])
+def test_a_record_of_an_unknown_kind_is_one_clear_line(tmp_path, kind, behind):
+    path = tmp_path / "a"
+    recorded(path, TICKS[:2])
+    at = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(of_kind(kind))
+    recorded(path, TICKS[2 : 2 + behind])
+    source, found = ArchiveSource(path), []
+    said = f"the record at byte {at} is of kind {kind}, which this version does not know; read it with the version that recorded it"
+    with pytest.raises(ArchiveError, match=re.escape(said)) as caught:
+        found.extend(source.records())
+    assert str(caught.value) == f"{path}: {said}"
+    with pytest.raises(ArchiveError, match=re.escape(said)):
+        source.span()
+
+
+def test_a_damaged_kind_is_damage_and_no_other_version(tmp_path):
+    path = tmp_path / "a"
+    recorded(path, TICKS)
+    data = bytearray(path.read_bytes())
+    data[len(MAGIC) + 12] = 9
+    path.write_bytes(data)
+    assert ArchiveSource(path).span() == (TICKS[1][0], TICKS[-1][0])
+    with pytest.raises(ArchiveError, match=f"byte {len(MAGIC)} is damaged"):
+        ticks(ArchiveSource(path))
+
+
+def test_the_kinds_that_are_described_are_those_that_are_read_and_written(tmp_path):
+    numbers = {int(one) for one in re.findall(r"^- (\d+), ", module.__doc__, re.MULTILINE)}
+    assert numbers == module._KINDS
+    path = tmp_path / "a"
+    with ArchiveRecorder(path) as recorder:
+        recorder.record_start(None, {})
+        recorder.record_guidance(Guidance(normal=(Normal((Matcher("node", "a"),), 0, 9, "silence", "silence 1"),)))
+        recorder.record(*TICKS[0])
+    with path.open("rb") as file:
+        written = {file.read(1)[0] for _ in module._walk(file, path, path.stat().st_size)}
+    assert written == numbers
 
 
 @pytest.mark.parametrize("content", [b"", b"HWSONDE ARCHIVE 2\n", b"some notes\n", MAGIC[:4]])

@@ -30,8 +30,11 @@ def test_a_file_is_read_again_when_it_changes(tmp_path):
     (tmp_path / "new").rename(path)
     assert secret.get() == "other!"
     path.unlink()
-    with pytest.raises(SourceError, match="cannot be read: No such file"):
+    with pytest.raises(SourceError, match="cannot be read: No such file") as caught:
         secret.get()
+    assert str(path) in str(caught.value)
+    assert "cannot be read: No such file" in caught.value.shown
+    assert str(tmp_path) not in caught.value.shown, "who reads the page learns no file of this host"
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"two\nlines", b"a\x00b", b"a\r\nX-Evil: 1", b"x" * 70_000])
@@ -41,6 +44,8 @@ def test_unusable_secrets_are_refused_without_showing_them(tmp_path, content):
         with pytest.raises(SourceError, match="no usable secret") as caught:
             secret.get()
         assert "Evil" not in str(caught.value)
+        assert "no usable secret" in caught.value.shown
+        assert str(tmp_path) not in caught.value.shown
 
 
 def test_a_missing_variable_is_named():

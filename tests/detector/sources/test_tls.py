@@ -80,4 +80,5 @@ def test_files_that_are_missing_or_wrong(server, tmp_path, key):
         text = str(caught.value)
         assert text.startswith(f"127.0.0.1:{server.server_port}: ")
         assert "\n" not in text
+        assert str(tmp_path) not in caught.value.shown
     assert not server.asked

@@ -75,6 +75,49 @@ def test_a_host_gives_its_history_thinned_without_losing_the_peak() -> None:
     assert len(document["episodes"]["open"]) == len(document["episodes"]["past"]) == 1
 
 
+def asked(query: str) -> Any:
+    found = app().answer("GET", "/api/v1/hosts/a/node17", query)
+    assert found.status == 200, found
+    return json.loads(found.body)
+
+
+def test_a_host_gives_the_history_of_a_range() -> None:
+    """The fixture's host was sick from 1100 s to 1060 s ago."""
+    whole = asked("")
+    sick = asked(f"from={NOW - 1_120_000}&to={NOW - 1_040_000}")
+    times = sick["history"]["times"]
+    assert len(times) == 80, "each window, which are thinned in the whole"
+    assert NOW - 1_120_000 <= times[0] < times[-1] <= NOW - 1_040_000
+    assert max(sick["history"]["score"]) > 2
+    quiet = asked(f"from={NOW - 1_000_000}&to={NOW - 500_000}")
+    assert max(quiet["history"]["score"]) < 2
+    assert {len(values) for values in quiet["history"]["subsystems"].values()} == {len(quiet["history"]["times"])}
+    for one in (sick, quiet):
+        assert one["history"]["kept_from_ms"] == whole["history"]["kept_from_ms"] < NOW - 1_700_000
+        assert {**one, "history": 0} == {**whole, "history": 0}, "all else is of now"
+
+
+def test_either_end_of_a_range_may_be_left_out_and_both_belong_to_it() -> None:
+    times = asked("")["history"]["times"]
+    newest = times[-1]
+    assert asked(f"from={newest}")["history"]["times"] == [newest]
+    assert asked(f"from={newest}&to={newest}")["history"]["times"] == [newest]
+    kept = asked("")["history"]["kept_from_ms"]
+    empty = {"kept_from_ms": kept, "times": [], "score": [], "subsystems": {}}
+    assert asked(f"to={kept - 1}")["history"] == empty
+    assert asked(f"from=0&to={'9' * 16}")["history"] == asked("x=1")["history"] == asked("")["history"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["from=", "from=now-1h", "to=-5", "from=5&to=4", "from=1.5", f"to={'9' * 17}", "from=\u0665", "from=nan&to=3"],
+)
+def test_a_range_that_makes_no_sense_is_one_line(query: str) -> None:
+    found = app().answer("GET", "/api/v1/hosts/a/node17", query)
+    assert (found.status, found.body.count(b"\n")) == (400, 1)
+    assert b"milliseconds" in found.body
+
+
 def test_while_the_past_is_read_no_host_is_called_anomalous() -> None:
     board, history = fleet()
     board.put(dataclasses.replace(board.get(), catching_up=True))

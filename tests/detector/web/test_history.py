@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsonde_detector.types import EntityReport, Learning, Outputs
-from hwsonde_detector.web.history import SUBSYSTEMS, History, Ring, Track, thin
+from hwsonde_detector.web.history import SUBSYSTEMS, History, Ring, Track, thin, within
 
 from .data import entity, score
 
@@ -40,6 +40,17 @@ def test_thinning_is_bounded_ordered_and_keeps_the_peak(values: list[float], poi
     assert np.array_equal(thinned.fused, np.array(values)[thinned.times], equal_nan=True)
     if not all(np.isnan(values)):
         assert np.nanmax(thinned.fused) == np.nanmax(values)
+
+
+@given(st.lists(st.integers(0, 50), max_size=60), st.integers(0, 60), st.integers(0, 60))
+def test_a_range_holds_what_ends_in_it(times: list[int], start: int, end: int) -> None:
+    times = sorted(times)
+    whole = track([time / 7 for time in times])
+    found = within(Track(np.array(times, dtype=np.int64), whole.fused, whole.parts), start, max(start, end))
+    naive = [time for time in times if start <= time <= max(start, end)]
+    assert found.times.tolist() == naive
+    assert found.fused.tolist() == [time / 7 for time in naive]
+    assert found.parts.shape == (len(naive), len(SUBSYSTEMS))
 
 
 def test_a_host_that_is_gone_takes_its_history_along() -> None:

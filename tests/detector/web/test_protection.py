@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from hwsonde_detector.config.web_file import parse_web_file, read_web_file
 from hwsonde_detector.errors import ConfigError
-from hwsonde_detector.protection import Keeper, Passwords, Verdict, WebFile, parse_basic
+from hwsonde_detector.protection import Keeper, WebFile
 from hwsonde_detector.web.app import App, Metrics
 from hwsonde_detector.web.guard import Guard
 from hwsonde_detector.web.server import WebServer
@@ -111,36 +111,6 @@ def test_what_is_open_is_chosen(serve) -> None:
     assert page.get("/-/healthy").status_code == 401
     closed = serve(USERS, openings=())
     assert {closed.get(path).status_code for path in ("/metrics", "/-/healthy", "/-/ready")} == {401}
-
-
-def test_wrong_passwords_are_slowed_down_and_hold_nobody_else_up() -> None:
-    now, checked = [0.0], []
-
-    def check(password: bytes, hashed: bytes) -> bool:
-        checked.append(password)
-        return password == b"right"
-
-    passwords = Passwords({"ann": b"hash"}, lambda: now[0], check)
-
-    def ask(user: str, password: str, address: str = "10.0.0.1"):
-        return passwords.verdict(requests.auth._basic_auth_str(user, password), address)
-
-    assert ask("ann", "right") == (Verdict.GRANTED, "ann")
-    assert ask("ann", "wrong") == (Verdict.DENIED, "")
-    for _ in range(10):
-        assert ask("ann", "other")[0] is Verdict.LATER
-        assert ask("ann", "right")[0] is Verdict.GRANTED
-    assert ask("bob", "right", "10.0.0.2")[0] is Verdict.DENIED
-    assert len(checked) == 3
-    now[0] = 2.0
-    assert ask("ann", "wrong")[0] is Verdict.DENIED
-    assert len(checked) == 4
-
-
-@given(st.text(max_size=40) | st.binary(max_size=40).map(lambda raw: "Basic " + raw.decode("latin-1")))
-def test_any_header_is_read(header: str) -> None:
-    found = parse_basic(header)
-    assert found is None or len(found) == 2
 
 
 def test_tls_is_spoken_with_the_given_certificate_and_plain_http_is_told_so(serve) -> None:

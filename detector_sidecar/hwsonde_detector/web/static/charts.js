@@ -64,6 +64,17 @@ function shade(plot, episodes, nowMs) {
   ctx.restore();
 }
 
+// Empty ends, so that the whole range is shown and not only what is known of it.
+function spread(data, span) {
+  if (!span) return data;
+  const nulls = data.slice(1).map(() => null);
+  const rows = [];
+  if (data[0][0] !== span.from / 1000) rows.push([span.from / 1000, ...nulls]);
+  data[0].forEach((time, index) => rows.push(data.map((column) => column[index])));
+  if (rows.at(-1)[0] !== span.to / 1000) rows.push([span.to / 1000, ...nulls]);
+  return data.map((_, which) => rows.map((row) => row[which]));
+}
+
 export class Charts {
   constructor(scoreBox, partsBox) {
     this.boxes = [scoreBox, partsBox];
@@ -89,8 +100,8 @@ export class Charts {
     if (width > 0) this.plots.forEach((plot) => plot?.setSize({ width, height: HEIGHT }));
   }
 
-  // Shows a host and gives its subsystems with their newest parts, the largest first.
-  show(host) {
+  // Shows a host, of a range or all that is known, and gives its subsystems with their newest parts, the largest first.
+  show(host, span) {
     const { times, score, subsystems } = host.history;
     const last = (name) => subsystems[name].findLast((value) => value !== null) ?? 0;
     const total = (name) => subsystems[name].reduce((sum, value) => sum + (value ?? 0), 0);
@@ -108,8 +119,8 @@ export class Charts {
     const many = withGaps(times, stacked);
     if (this.names !== `${host.name}\n${names.join()}`) this.forget();
     this.names = `${host.name}\n${names.join()}`;
-    this.draw(0, [one.times, ...one.columns], [{ stroke: style("ink"), width: 1.5, points: { show: false } }]);
-    this.draw(1, [many.times, ...many.columns], [...names].reverse().map((name) =>
+    this.draw(0, spread([one.times, ...one.columns], span), [{ stroke: style("ink"), width: 1.5, points: { show: false } }]);
+    this.draw(1, spread([many.times, ...many.columns], span), [...names].reverse().map((name) =>
       ({ stroke: this.colour(name), fill: this.colour(name), width: 1, points: { show: false } })));
     return names.map((name) => [name, last(name)]).sort((a, b) => b[1] - a[1]);
   }

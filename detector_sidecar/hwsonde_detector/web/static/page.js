@@ -1,6 +1,7 @@
 // The page: asks for JSON every two seconds and shows it. Text from outside only ever becomes text nodes, never markup.
 import { Charts } from "./charts.js";
-import { ago, band, clock, duration, quantity, score } from "./words.js";
+import { resolve, touches, wordsOf } from "./range.js";
+import { ago, band, clock, duration, moment, quantity, score } from "./words.js";
 
 const PERIOD_MS = 2000;
 const PAST_SHOWN = 20;
@@ -13,6 +14,7 @@ const charts = new Charts(byId("score-chart"), byId("parts-chart"));
 const rows = new Map();
 let chosen = null;
 let pinned = false;
+let wanted = null;
 
 function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -134,8 +136,30 @@ function showHosts(all) {
 function choose(name) {
   chosen = name;
   pinned = true;
-  history.replaceState(null, "", `#${new URLSearchParams({ host: name })}`);
+  history.replaceState(null, "", address(name, wanted ?? {}));
   refresh();
+}
+
+function address(name, range) {
+  const known = Object.entries({ host: name, ...range }).filter(([, value]) => value !== null);
+  return `#${new URLSearchParams(known)}`;
+}
+
+function missing(host, span) {
+  const kept = host.history.kept_from_ms;
+  if (kept === null) return "; no score is kept yet";
+  return kept > span.from ? `; scores are kept since ${moment(kept)}` : "";
+}
+
+// What is shown of the past, and the way back; what speaks of the present is called so.
+function showRange(host, span) {
+  byId("range").hidden = wanted === null;
+  if (wanted === null) return;
+  put(byId("range-text"), span
+    ? `Shown: ${moment(span.from)} to ${moment(span.to)}${missing(host, span)}. State, figures, settings and channels are those of now.`
+    : "The times in the address make no sense, so this is the present.");
+  byId("range-live").href = address(host.name, {});
+  byId("range-incidents").href = `incidents?${new URLSearchParams({ host: host.name })}`;
 }
 
 function facts(host) {
@@ -193,11 +217,12 @@ function episodeItem(episode, now) {
     make("div", { className: "when", textContent: `${when}, peak ${episode.peak === null ? "not known" : score(episode.peak)}${first}` }));
 }
 
-function showEpisodes(host) {
-  const { open, past } = host.episodes;
+function showEpisodes(host, span) {
+  const shown = (episodes) => (span ? episodes.filter((episode) => touches(episode, span, host.now_ms)) : episodes);
+  const [open, past] = [shown(host.episodes.open), shown(host.episodes.past)];
   const items = [...open, ...past.slice(0, PAST_SHOWN)].map((episode) => episodeItem(episode, host.now_ms));
   if (past.length > PAST_SHOWN) items.push(make("li", { textContent: `and ${past.length - PAST_SHOWN} older ones, in the JSON` }));
-  if (!items.length) items.push(make("li", { className: "when", textContent: "None so far." }));
+  if (!items.length) items.push(make("li", { className: "when", textContent: span ? "None in this time that is still listed here." : "None so far." }));
   byId("episodes").replaceChildren(...items);
 }
 
@@ -210,7 +235,18 @@ function showSettings(host) {
   put(byId("follows"), host.follows === null ? "" : `Deviates as ${host.follows} does, which explains it: no incident of its own is told.`);
 }
 
-function showDetail(host) {
+function showScores(host, span) {
+  const latest = charts.show(host, span);
+  byId("legend").replaceChildren(...latest.map(([name, value], index) =>
+    make("li", { className: index === 0 && value > 0 ? "first" : "" }, swatch(name), `${name} ${score(value)}`)));
+  const scores = host.history.score.filter((value) => value !== null);
+  const most = scores.length ? score(Math.max(...scores)) : "";
+  const now = host.score === null ? "not known" : score(host.score);
+  if (span) put(byId("score-words"), most ? `At most ${most} in this time.` : "No window of this time was judged, or none is kept.");
+  else put(byId("score-words"), most ? `Now ${now}, at most ${most} since ${clock(host.history.times[0])}.` : "No window was judged yet.");
+}
+
+function showDetail(host, span) {
   byId("detail").hidden = false;
   put(byId("host-name"), host.name);
   put(byId("host-state"), `${STATES[host.state][0]} ${words(host)}`);
@@ -224,15 +260,10 @@ function showDetail(host) {
     make("a", { href: `api/v1/hosts/${encodeURIComponent(host.name)}`, textContent: "JSON" }));
   facts(host);
   showChannels(host);
-  showEpisodes(host);
+  showRange(host, span);
+  showEpisodes(host, span);
   showSettings(host);
-  const latest = charts.show(host);
-  byId("legend").replaceChildren(...latest.map(([name, value], index) =>
-    make("li", { className: index === 0 && value > 0 ? "first" : "" }, swatch(name), `${name} ${score(value)}`)));
-  const scores = host.history.score.filter((value) => value !== null);
-  put(byId("score-words"), scores.length
-    ? `Now ${host.score === null ? "not known" : score(host.score)}, at most ${score(Math.max(...scores))} since ${clock(host.history.times[0])}.`
-    : "No window was judged yet.");
+  showScores(host, span);
 }
 
 async function refresh() {
@@ -242,8 +273,12 @@ async function refresh() {
     showVerdict(all);
     showWaiting(all);
     showHosts(all);
-    const host = chosen === null ? null : await ask(`api/v1/hosts/${encodeURIComponent(chosen)}`);
-    if (host && host.name === chosen) showDetail(host);
+    const asked = wanted;
+    const span = asked && resolve(asked, all.now_ms);
+    const query = span ? `?${new URLSearchParams(span)}` : "";
+    const host = chosen === null ? null : await ask(`api/v1/hosts/${encodeURIComponent(chosen)}${query}`);
+    if (asked !== wanted) return;
+    if (host && host.name === chosen) showDetail(host, span);
     else byId("detail").hidden = true;
   } catch (error) {
     byId("source").dataset.state = "failing";
@@ -252,8 +287,12 @@ async function refresh() {
 }
 
 function fromAddress() {
-  const wanted = new URLSearchParams(location.hash.slice(1)).get("host");
-  if (wanted) { chosen = wanted; pinned = true; }
+  // A link within the page names none of this.
+  if (location.hash === "#detail") return;
+  const given = new URLSearchParams(location.hash.slice(1));
+  const host = given.get("host");
+  if (host) { chosen = host; pinned = true; }
+  wanted = wordsOf(given);
 }
 
 async function turn() {
@@ -261,7 +300,13 @@ async function turn() {
   setTimeout(turn, PERIOD_MS);
 }
 
-window.addEventListener("hashchange", () => { fromAddress(); refresh(); });
+window.addEventListener("hashchange", async () => {
+  // The way back goes away with the range: who followed it by the keyboard goes on from the host.
+  const followed = document.activeElement === byId("range-live");
+  fromAddress();
+  await refresh();
+  if (followed && byId("range").hidden) byId("detail").focus({ preventScroll: true });
+});
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
 fromAddress();
 turn();

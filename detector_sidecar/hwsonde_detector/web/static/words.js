@@ -43,6 +43,10 @@ export function ago(ms) {
   return `${duration(ms)} ago`;
 }
 
+export function moment(ms) {
+  return new Date(ms).toISOString().replace("T", " ").replace(/\.\d+/, "");
+}
+
 export function clock(ms) {
   // UTC everywhere: titles, logs and pages of other tools say the same time.
   return new Date(ms).toISOString().slice(11, 19);

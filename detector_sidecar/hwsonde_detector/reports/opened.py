@@ -1,0 +1,66 @@
+"""Open incidents, read from the saved state: the store keeps an incident only once it is closed, the state keeps it until then. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hwsonde_detector.hoststate import read_entity, read_episode
+from hwsonde_detector.incidents.entry import Entry, Said, entry_of, marked
+from hwsonde_detector.types import Entity, Episode
+
+
+def open_entries(engine: Mapping[str, Any], *, shadow: bool) -> list[Entry]:
+    """Incidents that were open, and told or not told because they count as normal, when the state was saved.
+
+    When one was told of is not in the state: as after a restart of the detector, that is when its episode began.
+
+    Parameters
+    ----------
+    engine
+        The engine's part of the state's document.
+    shadow
+        Whether nobody is paged.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        Something is missing or of another kind.
+    """
+    fleet, normal = engine.get("fleet", {}), engine.get("hushing", {})
+    # What waits for a verdict, or follows another one, is not told.
+    untold = {read_entity(entity) for part in ("held", "muted") for entity, *_ in fleet.get(part, ())}
+    told: dict[Entity, Episode] = {}
+    for host in engine["hosts"]:
+        entity = read_entity(host["entity"])
+        if host.get("episode") is not None and entity not in untold:
+            told[entity] = read_episode(host["episode"])
+    told |= {read_entity(entity): read_episode(part) for entity, part in fleet.get("peers", ())}
+    return [
+        entry_of(one, one.start_ms, shadow=shadow, normal=str(normal.get(one.identity, ""))) for one in told.values()
+    ]
+
+
+def with_open(closed: Sequence[Entry], opened: Iterable[Entry], early: Callable[[str], Said | None]) -> list[Entry]:
+    """All incidents, each once.
+
+    Parameters
+    ----------
+    closed
+        Those of the store.
+    opened
+        Those of the state.
+    early
+        Gives what was said of one that is not closed.
+    """
+    known = {entry.id: entry for entry in closed}
+    for entry in opened:
+        before = known.get(entry.id)
+        if before is None:
+            said = early(entry.id)
+            known[entry.id] = marked(entry, *said) if said is not None else entry
+        elif not entry.normal:
+            # It was closed when it began to count as normal, has outlasted that and was told of again.
+            known[entry.id] = replace(before, end_ms=None, because="", normal="")
+    return list(known.values())
