@@ -78,3 +78,10 @@ def words(line: str) -> list[str]:
         found.pop(0)
     ends = [place for place, word in enumerate(found) if word in {"|", "||", "&&", ";", "&", ">", ">>", "<"}]
     return found[: ends[0]] if ends else found
+
+
+def tables(path: Path) -> list[list[str]]:
+    """Lines of each table, as they stand in the file: the head, the line below it, the rows."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    spans = [token.map for token in _tokens(path) if token.type == "table_open" and token.map]
+    return [[line.strip() for line in lines[begin:end]] for begin, end in spans]
