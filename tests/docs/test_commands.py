@@ -88,7 +88,7 @@ def run_pip(arguments: list[str]) -> None:
 def run_kubectl(arguments: list[str]) -> None:
     folders = [word for word in arguments if word.startswith("deploy/")]
     if not folders:
-        assert set(arguments) & {"rollout", "port-forward"}, "only these need a cluster and are not tried"
+        assert set(arguments) & {"create", "rollout", "port-forward"}, "only these need a cluster and are not tried"
         return
     if not shutil.which("kubectl"):
         pytest.skip("kubectl is not installed")
