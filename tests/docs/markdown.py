@@ -15,6 +15,7 @@ from markdown_it.token import Token
 
 ROOT = Path(__file__).resolve().parents[2]
 _READER = MarkdownIt("commonmark").enable("table")
+_ENDS = {"|", "||", "&&", ";", "&", "<"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,11 @@ def blocks(path: Path) -> list[Block]:
     return found
 
 
+def codes(path: Path) -> list[str]:
+    """All code within lines of text, in order."""
+    return [token.content for token in _inner(path) if token.type == "code_inline"]
+
+
 def words(line: str) -> list[str]:
     """Words of a shell's command line without its comment, prompt, variables before it, and all behind a pipe or redirection."""
     try:
@@ -76,7 +82,7 @@ def words(line: str) -> list[str]:
         return []
     while found and re.fullmatch(r"[A-Z_]+=.*", found[0]):
         found.pop(0)
-    ends = [place for place, word in enumerate(found) if word in {"|", "||", "&&", ";", "&", ">", ">>", "<"}]
+    ends = [place for place, word in enumerate(found) if word in _ENDS or re.match(r"\d?>", word)]
     return found[: ends[0]] if ends else found
 
 
