@@ -97,7 +97,7 @@ complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l arch
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l learn -x -d 'how much before --from is learned from (default: source.history; of an archive all)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l out -xka "(__fish_complete_directories)" -d 'folder for the results (default: hwsonde-backtest)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l labels -xka "(__fish_complete_path (commandline -ct))" -d 'what really failed: CSV or JSON with entity, start, end'
-complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l preset -x -d 'presets to compare: configured, shipped ones, or files'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l preset -x -d 'presets to compare: configured, shipped ones, or files; may be given again'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l step -x -d 'read one value for each such step, for ranges too long to read every sample of'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l anew -d 'do not go on with an interrupted run in that folder'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using; and test $_shtab_hwsonde_detector_npos -eq 0' -a report -d 'Explain a stretch of the past, an episode or a job: what failed first, or that it was not the hardware.'
