@@ -145,6 +145,7 @@ def _states(timing: Timing, writer: Writer) -> list[Rule]:
 
 
 def _memory(timing: Timing, writer: Writer) -> list[Rule]:
+    """Errors of memory and caches, and what is left to mend them."""
     errors = "increase(hwsonde_gpu_ecc_errors_total"
     return [
         writer.alert(
@@ -182,6 +183,7 @@ def _memory(timing: Timing, writer: Writer) -> list[Rule]:
 
 
 def _links(timing: Timing, writer: Writer) -> list[Rule]:
+    """NVLink and PCI Express."""
     lanes, generation = "hwsonde_gpu_pcie_link_width_lanes", "hwsonde_gpu_pcie_link_generation"
     return [
         writer.alert(
@@ -217,6 +219,12 @@ def _links(timing: Timing, writer: Writer) -> list[Rule]:
                 "Packets between host and GPU are damaged and replayed. It costs bandwidth, and the GPU may fall off the bus.",
             ),
         ),
+    ]
+
+
+def _fabric(timing: Timing, writer: Writer) -> list[Rule]:
+    """The NVLink fabric and its switches."""
+    return [
         writer.alert(
             "HwsondeGpuFabricNotReady",
             CRITICAL,
@@ -253,6 +261,7 @@ def _links(timing: Timing, writer: Writer) -> list[Rule]:
 
 
 def _driver(timing: Timing, writer: Writer) -> list[Rule]:
+    """The driver itself, and whether its errors are heard."""
     return [
         writer.alert(
             "HwsondeGpuDriverHung",
@@ -283,4 +292,5 @@ def _driver(timing: Timing, writer: Writer) -> list[Rule]:
 
 def rules(timing: Timing, writer: Writer) -> list[Rule]:
     """What may wait for a round of the hardware's groups."""
-    return [*_states(timing, writer), *_memory(timing, writer), *_links(timing, writer), *_driver(timing, writer)]
+    parts = (_states, _memory, _links, _fabric, _driver)
+    return [rule for part in parts for rule in part(timing, writer)]

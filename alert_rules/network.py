@@ -42,14 +42,9 @@ def recording_rules() -> list[Rule]:
     ]
 
 
-def _links(timing: Timing, writer: Writer) -> list[Rule]:
-    """Links that are down, go up and down, or run slower than they did."""
+def _down(timing: Timing, writer: Writer) -> list[Rule]:
+    """Ports and devices whose link is gone."""
     up, port_up = "hwsonde_network_up", "hwsonde_network_rdma_up"
-    speed, port_speed = "hwsonde_network_speed_bytes_per_second", "hwsonde_network_rdma_speed_bytes_per_second"
-
-    def slower(series: str) -> str:
-        return f"(\n  0 < {series} < max_over_time({series}[1d:5m])\n)"
-
     return [
         writer.alert(
             "HwsondeNetworkRdmaDown",
@@ -73,6 +68,17 @@ def _links(timing: Timing, writer: Writer) -> list[Rule]:
             ),
             wait=timing.down,
         ),
+    ]
+
+
+def _links(timing: Timing, writer: Writer) -> list[Rule]:
+    """Links that go up and down, run slower than they did, or are missing in a bond."""
+    speed, port_speed = "hwsonde_network_speed_bytes_per_second", "hwsonde_network_rdma_speed_bytes_per_second"
+
+    def slower(series: str) -> str:
+        return f"(\n  0 < {series} < max_over_time({series}[1d:5m])\n)"
+
+    return [
         writer.alert(
             "HwsondeNetworkLinkFlapping",
             WARNING,
@@ -106,6 +112,12 @@ def _links(timing: Timing, writer: Writer) -> list[Rule]:
             ),
             wait=timing.state,
         ),
+    ]
+
+
+def _hardware(timing: Timing, writer: Writer) -> list[Rule]:
+    """Cables that damage data, and devices that hang."""
+    return [
         writer.alert(
             "HwsondeNetworkCableErrors",
             WARNING,
@@ -133,8 +145,8 @@ def _links(timing: Timing, writer: Writer) -> list[Rule]:
     ]
 
 
-def _traffic(timing: Timing, writer: Writer) -> list[Rule]:
-    """Congestion and losses."""
+def _pauses(timing: Timing, writer: Writer) -> list[Rule]:
+    """What priority flow control holds back."""
     return [
         writer.alert(
             "HwsondeNetworkPfcStorm",
@@ -158,6 +170,12 @@ def _traffic(timing: Timing, writer: Writer) -> list[Rule]:
             ),
             wait=timing.lasting,
         ),
+    ]
+
+
+def _traffic(timing: Timing, writer: Writer) -> list[Rule]:
+    """Congestion, and what is sent again or given up."""
+    return [
         writer.alert(
             "HwsondeNetworkCongested",
             WARNING,
@@ -196,4 +214,5 @@ def _traffic(timing: Timing, writer: Writer) -> list[Rule]:
 
 def rules(timing: Timing, writer: Writer) -> list[Rule]:
     """Every rule of the group."""
-    return [*recording_rules(), *_links(timing, writer), *_traffic(timing, writer)]
+    parts = (_down, _links, _hardware, _pauses, _traffic)
+    return [*recording_rules(), *(rule for part in parts for rule in part(timing, writer))]

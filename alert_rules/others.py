@@ -5,7 +5,7 @@ Alerts have the names of ours, so that routes, silencing and runbooks are the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from alert_rules.timing import Timing, duration
@@ -25,6 +25,7 @@ _VIRTUAL = 'device!~"lo|(docker|br|veth|virbr|cali|cilium|flannel|cni|tun|tap|lx
 _EXPORTERS = 'job=~".*(node.?exporter|dcgm.?exporter|nvidia.?gpu.?exporter).*"'
 _RATIO = "entity:node_netstat_Tcp_RetransSegs:ratio_rate5m"
 _SHARE = "{{ $value | humanizePercentage }}"
+_HOUR = duration(3600)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +53,31 @@ def _changed_to(codes: tuple[int, ...], seconds: int) -> str:
     return f"(\n{one_of}\n)\nand on (UUID) (\n{new}\n)\n"
 
 
-def _gpus(timing: Timing) -> Iterator[_Other]:
-    hour = duration(3600)
+def _grown(name: str, over: str, least: float) -> str:
+    """Give the condition that a counter of dcgm-exporter grew by more than that."""
+    return f"{DCGM.format(f'increase({name}[{over}])')} > {least}"
+
+
+def _gpu_events(timing: Timing) -> Iterator[_Other]:
+    """Errors that the driver reports, and GPUs that are lost."""
     temperature = "DCGM_FI_DEV_GPU_TEMP"
-
-    def grown(name: str, over: str, least: float) -> str:
-        return f"{DCGM.format(f'increase({name}[{over}])')} > {least}"
-
     yield _Other(
         "HwsondeGpuXid",
         0,
         f"{_GPU}: XID {{{{ $value }}}}. docs/xid.md says what it means and what to do.",
         _changed_to(XIDS, timing.xid),
     )
-    gone = DCGM.format(f"max_over_time({temperature}[{hour}:1m])")
+    gone = DCGM.format(f"max_over_time({temperature}[{_HOUR}:1m])")
     yield _Other(
         "HwsondeGpuLost",
         timing.down,
         f"{_GPU} sends nothing any more. Drain the host, look at its XIDs, then reset it or reboot.",
         f"(\n  {gone}\n  unless on (UUID) {temperature}\n)\nand on (job, instance) up == 1\n",
     )
+
+
+def _gpu_memory(timing: Timing) -> Iterator[_Other]:
+    """Errors of memory and caches, and what is left to mend them."""
     yield _Other(
         "HwsondeGpuMemoryFailed",
         timing.down,
@@ -90,15 +96,15 @@ def _gpus(timing: Timing) -> Iterator[_Other]:
         "HwsondeGpuEccUncorrected",
         0,
         f"{_GPU} had a memory error that it could not correct. Reset it when its job has ended, and watch whether it comes back.",
-        f"{grown('DCGM_FI_DEV_ECC_DBE_VOL_TOTAL', hour, 0)}\nor\n"
-        f"increase(nvidia_smi_ecc_errors_uncorrected_volatile_total[{hour}]) > 0\n",
+        f"{_grown('DCGM_FI_DEV_ECC_DBE_VOL_TOTAL', _HOUR, 0)}\nor\n"
+        f"increase(nvidia_smi_ecc_errors_uncorrected_volatile_total[{_HOUR}]) > 0\n",
     )
     yield _Other(
         "HwsondeGpuEccCorrected",
         0,
         f"{_GPU} corrected more than a hundred memory errors within an hour. Note it, and compare with its like.",
-        f"{grown('DCGM_FI_DEV_ECC_SBE_VOL_TOTAL', hour, 100)}\nor\n"
-        f"increase(nvidia_smi_ecc_errors_corrected_volatile_total[{hour}]) > 100\n",
+        f"{_grown('DCGM_FI_DEV_ECC_SBE_VOL_TOTAL', _HOUR, 100)}\nor\n"
+        f"increase(nvidia_smi_ecc_errors_corrected_volatile_total[{_HOUR}]) > 100\n",
     )
     yield _Other(
         "HwsondeGpuSpareRowsGone",
@@ -106,13 +112,17 @@ def _gpus(timing: Timing) -> Iterator[_Other]:
         f"{_GPU} has no spare rows left in {{{{ $value }}}} memory banks. Plan its replacement.",
         "nvidia_smi_remapped_rows_histogram_none > 0",
     )
+
+
+def _gpu_links(timing: Timing) -> Iterator[_Other]:
+    """Links, the fabric, and what slows a GPU down."""
     yield _Other(
         "HwsondeGpuNvlinkErrors",
         0,
         f"{_GPU} has errors on its NVLinks. Reset the GPU when its job has ended, and watch whether they come back.",
-        f"{grown('DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL', hour, 10)}\nor\n"
-        f"{grown('DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL', hour, 10)}\nor\n"
-        f"{grown('DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL', hour, 10)}\n",
+        f"{_grown('DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL', _HOUR, 10)}\nor\n"
+        f"{_grown('DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL', _HOUR, 10)}\nor\n"
+        f"{_grown('DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL', _HOUR, 10)}\n",
     )
     yield _Other(
         "HwsondeGpuPcieDegraded",
@@ -124,7 +134,7 @@ def _gpus(timing: Timing) -> Iterator[_Other]:
         "HwsondeGpuPcieErrors",
         0,
         f"{_GPU} sends PCIe packets again and again. Reseat it, or look at its riser, cable and slot.",
-        grown("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "15m", 120),
+        _grown("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "15m", 120),
     )
     reasons = "nvidia_smi_clocks_event_reasons_hw"
     yield _Other(
@@ -142,7 +152,8 @@ def _gpus(timing: Timing) -> Iterator[_Other]:
     )
 
 
-def _networks(timing: Timing) -> Iterator[_Other]:
+def _network_links(timing: Timing) -> Iterator[_Other]:
+    """Links that are down, go up and down, or run slower than they did."""
     state, up = "node_infiniband_state_id", f"node_network_up{{{_VIRTUAL}}}"
     rate, speed = "node_infiniband_rate_bytes_per_second", f"node_network_speed_bytes{{{_VIRTUAL}}}"
     yield _Other(
@@ -170,6 +181,10 @@ def _networks(timing: Timing) -> Iterator[_Other]:
         "Look at the cable, the module and the switch port.",
         f"(0 < {rate} < max_over_time({rate}[1d:5m]))\nor\n(0 < {speed} < max_over_time({speed}[1d:5m]))\n",
     )
+
+
+def _network_faults(timing: Timing) -> Iterator[_Other]:
+    """Bonds without a member, damaged data, and what is sent again."""
     yield _Other(
         "HwsondeNetworkBondDegraded",
         timing.state,
@@ -191,7 +206,8 @@ def _networks(timing: Timing) -> Iterator[_Other]:
     )
 
 
-def _storages(timing: Timing) -> Iterator[_Other]:
+def _filesystems(timing: Timing) -> Iterator[_Other]:
+    """File systems, their servers, and tasks that wait for them."""
     readonly, mount = "node_filesystem_readonly", "{{ $labels.mountpoint }}"
     yield _Other(
         "HwsondeStorageFilesystemFull",
@@ -225,6 +241,10 @@ def _storages(timing: Timing) -> Iterator[_Other]:
         f"for {_SHARE} of the time every task waits for storage. Find the disk that is busy and what uses it.",
         "rate(node_pressure_io_stalled_seconds_total[5m]) > 0.5",
     )
+
+
+def _arrays(timing: Timing) -> Iterator[_Other]:
+    """Arrays that lost a disk."""
     yield _Other(
         "HwsondeStorageArrayDown",
         timing.state,
@@ -240,7 +260,8 @@ def _storages(timing: Timing) -> Iterator[_Other]:
     )
 
 
-def _hosts(timing: Timing) -> Iterator[_Other]:
+def _exporters(timing: Timing) -> Iterator[_Other]:
+    """Exporters that do not answer."""
     yield _Other(
         "HwsondeExporterDown",
         timing.down,
@@ -248,6 +269,10 @@ def _hosts(timing: Timing) -> Iterator[_Other]:
         "See whether the host or only the exporter is down.",
         f"up{{{_EXPORTERS}}} == 0",
     )
+
+
+def _memories(timing: Timing) -> Iterator[_Other]:
+    """Errors of memory, and the want of it."""
     yield _Other(
         "HwsondeMemoryEccUncorrected",
         0,
@@ -272,6 +297,10 @@ def _hosts(timing: Timing) -> Iterator[_Other]:
         f"for {_SHARE} of the time every task waits for memory. Find what grew.",
         "rate(node_pressure_memory_stalled_seconds_total[5m]) > 0.1",
     )
+
+
+def _boards(timing: Timing) -> Iterator[_Other]:
+    """Heat, and the clock."""
     yield _Other(
         "HwsondeThermalAlarm",
         timing.state,
@@ -316,16 +345,16 @@ def groups(timing: Timing, links: Links, ours: Mapping[str, Rule]) -> list[Group
     writer, calm = Writer(links), duration(timing.hardware)
     sent = "(rate(node_netstat_Tcp_OutSegs[5m]) > 100)"
     recorded = record(_RATIO, f"rate(node_netstat_Tcp_RetransSegs[5m])\n/ {sent}\n")
-    made = {
-        "gpu": list(_gpus(timing)),
-        "network": list(_networks(timing)),
-        "storage": list(_storages(timing)),
-        "host": list(_hosts(timing)),
+    made: dict[str, tuple[Callable[[Timing], Iterator[_Other]], ...]] = {
+        "gpu": (_gpu_events, _gpu_memory, _gpu_links),
+        "network": (_network_links, _network_faults),
+        "storage": (_filesystems, _arrays),
+        "host": (_exporters, _memories, _boards),
     }
     found: list[Group] = []
-    for name, others in made.items():
+    for name, parts in made.items():
         first = [recorded] if name == "network" else []
         last = [ours[WATCHDOG]] if name == "host" else []
-        rules = [*first, *(_alert(one, ours[one.name], writer) for one in others), *last]
+        rules = [*first, *(_alert(one, ours[one.name], writer) for part in parts for one in part(timing)), *last]
         found.append({"name": f"others_{name}", "interval": calm, "rules": rules})
     return found

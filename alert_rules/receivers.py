@@ -24,6 +24,7 @@ SUMMARY = (
 _LINES = (
     '{{ range .Alerts }}{{ if eq .Status "resolved" }}Over: {{ end }}{{ or .Annotations.summary .Labels.alertname }}'
     '{{ if match "^https?://" .Annotations.dashboard_url }} <{{ .Annotations.dashboard_url }}|Page>{{ end }}'
+    '{{ if match "^https?://" .Annotations.incidents_url }} <{{ .Annotations.incidents_url }}|Incidents>{{ end }}'
     '{{ if match "^https?://" .Annotations.runbook_url }} <{{ .Annotations.runbook_url }}|Runbook>{{ end }}\n{{ end }}'
 )
 
@@ -100,9 +101,11 @@ class PagerDuty:
                 "description": _each("description"),
                 "runbook": "{{ .CommonAnnotations.runbook_url }}",
                 "page": "{{ .CommonAnnotations.dashboard_url }}",
+                "incidents": "{{ .CommonAnnotations.incidents_url }}",
             },
             "links": [
                 {"href": _link("dashboard_url"), "text": "The host on the detector's page"},
+                {"href": _link("incidents_url"), "text": "Its open incidents"},
                 {"href": _link("runbook_url"), "text": "Runbook"},
             ],
         }

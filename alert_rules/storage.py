@@ -26,6 +26,7 @@ def recording_rules() -> list[Rule]:
 
 
 def _filesystems(timing: Timing, writer: Writer) -> list[Rule]:
+    """File systems that are full, cannot be written or do not answer."""
     readonly = "hwsonde_storage_filesystem_readonly"
     return [
         writer.alert(
@@ -61,6 +62,12 @@ def _filesystems(timing: Timing, writer: Writer) -> list[Rule]:
             ),
             wait=timing.state,
         ),
+    ]
+
+
+def _waiting(timing: Timing, writer: Writer) -> list[Rule]:
+    """Errors of file systems and servers, and tasks that wait for them."""
+    return [
         writer.alert(
             "HwsondeStorageFilesystemErrors",
             WARNING,
@@ -95,7 +102,8 @@ def _filesystems(timing: Timing, writer: Writer) -> list[Rule]:
     ]
 
 
-def _disks(timing: Timing, writer: Writer) -> list[Rule]:
+def _drives(timing: Timing, writer: Writer) -> list[Rule]:
+    """NVMe drives, by what they say of themselves."""
     name = "hwsonde_storage_nvme"
     return [
         writer.alert(
@@ -143,10 +151,16 @@ def _disks(timing: Timing, writer: Writer) -> list[Rule]:
             ),
             wait=timing.state,
         ),
+    ]
+
+
+def _media(timing: Timing, writer: Writer) -> list[Rule]:
+    """Disks that lose data, and arrays that lost a disk."""
+    return [
         writer.alert(
             "HwsondeStorageMediaErrors",
             WARNING,
-            f"increase({name}_media_errors_total[1h]) > 0\nor\n"
+            "increase(hwsonde_storage_nvme_media_errors_total[1h]) > 0\nor\n"
             "increase(hwsonde_storage_scsi_timeouts_total[1h]) > 0\nor\nhwsonde_storage_scsi_running == 0\n",
             words(
                 "storage",
@@ -181,4 +195,5 @@ def _disks(timing: Timing, writer: Writer) -> list[Rule]:
 
 def rules(timing: Timing, writer: Writer) -> list[Rule]:
     """Every rule of the group."""
-    return [*recording_rules(), *_filesystems(timing, writer), *_disks(timing, writer)]
+    parts = (_filesystems, _waiting, _drives, _media)
+    return [*recording_rules(), *(rule for part in parts for rule in part(timing, writer))]

@@ -68,12 +68,17 @@ class Writer:
             rule["keep_firing_for"] = duration(timing["keep_firing"])
         rule["labels"] = {"severity": severity, "team": "hardware"}
         runbook = f"{self.links.runbooks.rstrip('/')}/{name}.md"
-        rule["annotations"] = {**annotations, "dashboard_url": self.page(), "runbook_url": runbook}
+        links = {"dashboard_url": self.page(), "incidents_url": self.incidents(), "runbook_url": runbook}
+        rule["annotations"] = {**annotations, **links}
         return rule
 
     def page(self) -> str:
         """Template of the address of the detector's page, opened at the host of the alert where it has one."""
         return f"{self.links.detector.rstrip('/')}/{wording.HOST_QUERY}"
+
+    def incidents(self) -> str:
+        """Template of the address of the open incidents, of the host of the alert where it has one."""
+        return f"{self.links.detector.rstrip('/')}/incidents{wording.INCIDENTS_QUERY}"
 
 
 def record(name: str, expr: str) -> Rule:

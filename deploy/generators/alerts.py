@@ -21,7 +21,8 @@ _HEAD = """# Alerts
 Both profiles hold the same alerts and differ in times: `fast` for a scrape every second, `fleet` for one every 15 s. *Waits* is how long the
 condition must hold (`for`), *stays* how long the alert outlives it (`keep_firing_for`); each is given for `fast`, then `fleet`. Severity
 `critical` pages; the others are shown and page nobody.
-Every alert carries `severity`, `team="hardware"`, the labels of the host and of the part, and links to the detector's page and its runbook.
+Every alert carries `severity`, `team="hardware"`, the labels of the host and of the part, and links to the host on the detector's
+page, to its open incidents and to its runbook.
 
 """
 _RECORDED = """
@@ -95,7 +96,8 @@ def _times(fast: Rule, fleet: Rule, key: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    # A row is one line, whatever its expression looks like in the rule file.
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _paging() -> str:

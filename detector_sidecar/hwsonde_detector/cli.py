@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _HELP = {
     "--web.listen-address": ("HOST:PORT", "where the page and /metrics listen (web.listen)"),
+    "--web.config.file": ("FILE", "TLS and users of the page and /metrics (web.config_file)"),
     "--state.dir": ("DIR", "where models and episodes are kept (state.dir)"),
     "--source.url": ("URL", "the Prometheus to read (source.url)"),
     "--log.level": ("LEVEL", "debug, info, warning or error (log.level)"),

@@ -97,8 +97,9 @@ WEB_KEYS: tuple[tuple[str, str, str], ...] = (
         "basic_auth_users",
         "none",
         (
-            "User names with bcrypt hashes of their passwords, cost 4 to 16. A right password is remembered in memory, so that only the first scrape "
-            "pays for the check; wrong ones are checked one at a time and one a second for each address."
+            "User names with bcrypt hashes of their passwords, cost 4 to 16; `/-/healthy` and `/-/ready` are answered without one. A right password "
+            "is remembered in memory, so that only the first scrape pays for the check; wrong ones are checked one at a time and one a second for "
+            "each address."
         ),
     ),
     ("http_server_config.headers", "none", f"Headers of every answer: {', '.join(HEADERS)}."),

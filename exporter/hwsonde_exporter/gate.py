@@ -13,11 +13,14 @@ Headers = list[tuple[str, str]]
 StartResponse = Callable[[str, Headers], Any]
 Application = Callable[[Mapping[str, Any], StartResponse], Iterable[bytes]]
 
+_WITHOUT_PASSWORD = frozenset({"/-/healthy", "/-/ready"})
+
 
 class Gate:
     """WSGI application that lets through what the present protection admits.
 
-    All pages are behind it, ``/-/healthy`` too, as in other exporters.
+    Whether the program lives and is ready is told without a password, as the detector does by default: probes of Kubernetes have none, and
+    an answer of one word says no more than an open port. A password that is sent there is looked at all the same.
 
     Parameters
     ----------
@@ -43,8 +46,11 @@ class Gate:
         if protection.limiter is not None and not protection.limiter.admits():
             self._refusals.note("rate", address, "more requests than rate_limit admits")
             return _refuse(environ, start_response, "429 Too Many Requests", "more requests than rate_limit admits\n")
-        if protection.passwords is not None:
-            verdict = protection.passwords.verdict(environ.get("HTTP_AUTHORIZATION"), address)
+        header = environ.get("HTTP_AUTHORIZATION")
+        if protection.passwords is not None and (
+            header is not None or environ.get("PATH_INFO") not in _WITHOUT_PASSWORD
+        ):
+            verdict = protection.passwords.verdict(header, address)
             if verdict is Verdict.LATER:
                 self._refusals.note("tries", address, "too many passwords tried")
                 return _refuse(environ, start_response, "429 Too Many Requests", "too many passwords tried\n")

@@ -49,11 +49,23 @@ _RELABELING = _object(
     targetLabel={"type": "string"},
     replacement={"type": "string"},
 )
+_KEY = _object(["key"], name={"type": "string"}, key={"type": "string"}, optional={"type": "boolean"})
+_SECRET_OR_MAP = {**_object([], secret=_KEY, configMap=_KEY), "minProperties": 1, "maxProperties": 1}
+_TLS = _object(
+    [],
+    ca=_SECRET_OR_MAP,
+    cert=_SECRET_OR_MAP,
+    keySecret=_KEY,
+    serverName={"type": "string"},
+    insecureSkipVerify={"type": "boolean"},
+)
 _ENDPOINT = _object(
     [],
     port={"type": "string"},
     path={"type": "string"},
     scheme={"enum": ["http", "https"]},
+    tlsConfig=_TLS,
+    basicAuth=_object([], username=_KEY, password=_KEY),
     interval=_DURATION,
     scrapeTimeout=_DURATION,
     honorLabels={"type": "boolean"},

@@ -15,10 +15,14 @@ import yaml
 from alert_rules.generate import rule_file
 from alert_rules.rules import Links
 from alert_rules.timing import PROFILES
+from deploy.generators.completion import exporter_parser
 from deploy.generators.prometheus_rule import main
+from hwsonde_detector.cli import make_parser as detector_parser
 from hwsonde_detector.config import load_config
+from hwsonde_detector.config.web_file import read_web_file
 from hwsonde_exporter.config import load
 from hwsonde_exporter.registry import load_collectors
+from hwsonde_exporter.web_config import load_web_config
 from tests.deploy.conftest import ROOT
 from tests.deploy.kubernetes import FOLDER, OVERLAYS, VERSIONS, Object, built, documents, one, overlay, validate
 
@@ -27,6 +31,7 @@ MANIFESTS = [
     for path in sorted(FOLDER.rglob("*.yaml"))
     if path.name != "kustomization.yaml" and not path.name.endswith("-config.yaml")
 ]
+WORKLOADS = {"hwsonde-exporter": "DaemonSet", "hwsonde-detector": "StatefulSet"}
 each_overlay = pytest.mark.parametrize("name", OVERLAYS)
 each_version = pytest.mark.parametrize("version", VERSIONS)
 
@@ -36,19 +41,21 @@ def pod(workload: Object) -> dict[str, Any]:
     return spec
 
 
+def mine(tmp_path: Path, more: str = "") -> tuple[Object, ...]:
+    """The fleet's overlay with the components that stand there as comments, and with ``more`` patches."""
+    text = (FOLDER / "overlays" / "fleet" / "kustomization.yaml").read_text()
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    # kustomize takes relative paths only.
+    up = "/".join([".."] * len(folder.parts[1:]))
+    text = re.sub(r"# (- \.\./\.\./components/\w+)", r"\1", text).replace("../..", f"{up}{FOLDER}")
+    (folder / "kustomization.yaml").write_text(text + more)
+    return built(folder)
+
+
 @pytest.fixture
 def everything(tmp_path: Path) -> tuple[Object, ...]:
-    """The fleet's overlay with the components that stand there as comments."""
-    folder = tmp_path / "kubernetes"
-    folder.symlink_to(FOLDER)
-    text = (FOLDER / "overlays" / "fleet" / "kustomization.yaml").read_text()
-    text = re.sub(r"# (- \.\./\.\./components/\w+)", r"\1", text).replace("../..", str(FOLDER))
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    # kustomize takes relative paths only.
-    up = "/".join([".."] * len(mine.parts[1:]))
-    (mine / "kustomization.yaml").write_text(text.replace(str(FOLDER), f"{up}{FOLDER}"))
-    return built(mine)
+    return mine(tmp_path)
 
 
 @each_version
@@ -75,6 +82,91 @@ def test_with_all_components_too(everything: tuple[Object, ...]) -> None:
     context = daemon["containers"][0]["securityContext"]
     assert context["privileged"]
     assert not context["capabilities"]
+
+
+def ports_asked(workload: Object) -> list[dict[str, Any]]:
+    container = pod(workload)["containers"][0]
+    return [container[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
+
+
+@each_overlay
+def test_without_tls_probes_and_scrapes_are_in_the_clear(name: str) -> None:
+    objects = overlay(name)
+    for program, kind in WORKLOADS.items():
+        assert [get.get("scheme", "HTTP") for get in ports_asked(one(objects, kind, program))] == ["HTTP", "HTTP"]
+        assert one(objects, "ServiceMonitor", program)["spec"]["endpoints"][0].get("scheme", "http") == "http"
+
+
+def test_with_tls_programs_serve_it_and_probes_and_scrapes_ask_by_it(everything: tuple[Object, ...]) -> None:
+    web = one(everything, "Secret", "hwsonde-web")
+    for program, kind in WORKLOADS.items():
+        workload = one(everything, kind, program)
+        assert [get["scheme"] for get in ports_asked(workload)] == ["HTTPS", "HTTPS"]
+        container = pod(workload)["containers"][0]
+        (mount,) = [each for each in container["volumeMounts"] if each["name"] == "web"]
+        assert container["args"][-1] == f"--web.config.file={mount['mountPath']}/web.yml"
+        assert mount["readOnly"]
+        (volume,) = [each for each in pod(workload)["volumes"] if each["name"] == "web"]
+        ours, theirs = (each["secret"] for each in volume["projected"]["sources"])
+        assert (ours["name"], list(web["data"])) == (web["metadata"]["name"], ["web.yml"])
+        assert theirs["name"] == f"{program}-tls"
+        assert {each["path"] for each in theirs["items"]} == {"tls.crt", "tls.key", "ca.crt"}
+        # Who may not be root reads it by its group.
+        assert volume["projected"]["defaultMode"] == 0o440
+        assert pod(workload).get("securityContext", {}).get("fsGroup") == pod(workload).get("securityContext", {}).get(
+            "runAsGroup"
+        )
+        (endpoint,) = one(everything, "ServiceMonitor", program)["spec"]["endpoints"]
+        assert (endpoint["scheme"], endpoint["interval"]) == ("https", "15s")
+        assert endpoint["tlsConfig"]["ca"]["secret"] == {"name": theirs["name"], "key": "ca.crt"}
+        service = one(everything, "Service", program)["metadata"]
+        assert endpoint["tlsConfig"]["serverName"] == f"{service['name']}.{service['namespace']}.svc"
+
+
+def test_both_programs_take_the_file_that_says_tls(tmp_path: Path) -> None:
+    text = (FOLDER / "components" / "tls" / "web.yml").read_text()
+    users = re.sub(r"^# (?=basic_auth_users|  prometheus)", "", text, flags=re.MULTILINE).replace(
+        "$2y$10$...", f"$2y$10${'a' * 53}"
+    )
+    assert users != text
+    for number, content in enumerate((text, users)):
+        file = tmp_path / f"{number}.yml"
+        file.write_text(content)
+        ours, theirs = load_web_config(file), read_web_file(file)
+        assert ours.tls
+        assert {path.name for path in ours.tls.files} == {"tls.crt", "tls.key"}
+        assert theirs.tls
+        assert len(ours.users) == len(theirs.users) == number
+
+
+def test_the_programs_take_the_options_of_the_pods(everything: tuple[Object, ...]) -> None:
+    for program, kind in WORKLOADS.items():
+        arguments = pod(one(everything, kind, program))["containers"][0]["args"]
+        given = (exporter_parser() if kind == "DaemonSet" else detector_parser()).parse_args(arguments)
+        assert (
+            vars(given)["web.config.file" if kind == "DaemonSet" else "--web.config.file"] == "/etc/hwsonde-web/web.yml"
+        )
+
+
+@pytest.mark.parametrize("heading", ["passwords", "client certificates"])
+def test_what_the_guide_adds_to_tls_is_taken(heading: str, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "kubernetes.md").read_text()
+    (block,) = re.findall(rf"```yaml\n(  # {heading}\n.*?)```", page, re.DOTALL)
+    objects = mine(tmp_path, block)
+    for each in objects:
+        validate(each, VERSIONS[-1])
+    for program, kind in WORKLOADS.items():
+        endpoint = one(objects, "ServiceMonitor", program)["spec"]["endpoints"][0]
+        container = pod(one(objects, kind, program))["containers"][0]
+        if heading == "passwords":
+            assert endpoint["basicAuth"]["password"]["key"] == "password"
+            assert "httpGet" in container["livenessProbe"]
+        else:
+            assert endpoint["tlsConfig"]["keySecret"]["key"] == "tls.key"
+            names = {port["name"] for port in container["ports"]}
+            for probe in ("livenessProbe", "readinessProbe"):
+                assert "httpGet" not in container[probe]
+                assert container[probe]["tcpSocket"]["port"] in names
 
 
 def test_the_validation_can_fail() -> None:
@@ -112,7 +204,7 @@ def test_everything_is_in_one_namespace_under_names_that_exist(name: str) -> Non
 @each_overlay
 def test_a_service_monitor_finds_a_service_and_that_finds_pods(name: str) -> None:
     objects = overlay(name)
-    for program, kind in (("hwsonde-exporter", "DaemonSet"), ("hwsonde-detector", "StatefulSet")):
+    for program, kind in WORKLOADS.items():
         monitor, service, workload = (one(objects, each, program) for each in ("ServiceMonitor", "Service", kind))
         labels = workload["spec"]["template"]["metadata"]["labels"]
         assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()

@@ -10,14 +10,19 @@ import shlex
 import shutil
 import subprocess
 from configparser import RawConfigParser
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 import yaml
 
+from deploy.generators.completion import exporter_parser
 from hwsonde_detector.cli import make_parser
 from hwsonde_detector.config import load_config
+from hwsonde_detector.config.loading import parse_config
 from hwsonde_detector.config.models import State
+from hwsonde_detector.config.web_file import read_web_file
+from hwsonde_exporter.web_config import load_web_config
 from tests.deploy.conftest import ROOT
 
 UNITS = ROOT / "deploy" / "systemd"
@@ -96,6 +101,31 @@ def test_the_state_directory_is_the_default_and_the_examples() -> None:
 def test_the_token_is_read_from_where_systemd_puts_it() -> None:
     name, _, source = Unit(TOKEN)["Service"]["LoadCredential"].partition(":")
     assert source.startswith("/etc/hwsonde/")
-    (example,) = re.findall(r"^#   (source: .*)$", TOKEN.read_text(), re.MULTILINE)
-    path = yaml.safe_load(example)["source"]["bearer"]["token_file"]
-    assert path == f"/run/credentials/{DETECTOR.name}/{name}"
+    examples = re.findall(r"^#   (source: .*)$", TOKEN.read_text(), re.MULTILINE)
+    place = Path(f"/run/credentials/{DETECTOR.name}/{name}")
+    for example, file in zip(examples, ("bearer.token_file", "basic.password_file"), strict=True):
+        config = parse_config(example.encode(), "detector.yaml")
+        assert attrgetter(file)(config.source) == place
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
+def test_tls_and_passwords_are_read_from_where_systemd_puts_them(service: Path, tmp_path: Path) -> None:
+    drop_in = Unit(UNITS / f"{service.name}.d" / "web.conf")
+    shown = dict(given.split(":") for given in drop_in.all_of("LoadCredential"))
+    assert all(source.startswith("/etc/hwsonde/") for source in shown.values())
+    (example,) = re.findall(r"^#   (tls_server_config: .*)$", drop_in.text, re.MULTILINE)
+    (tmp_path / "web.yml").write_text(example)
+    named = load_web_config(tmp_path / "web.yml").tls
+    assert named is not None
+    assert read_web_file(tmp_path / "web.yml").tls is not None
+    # Relative paths start in the folder of the file: that of the copies.
+    assert {tmp_path / name for name in shown} == {tmp_path / "web.yml", *named.files}
+    place = f"/run/credentials/{service.name}/web.yml"
+    if service == DETECTOR:
+        (example,) = re.findall(r"^#   (web: .*)$", drop_in.text, re.MULTILINE)
+        assert yaml.safe_load(example)["web"]["config_file"] == place
+        (tmp_path / "detector.yaml").write_text(example)
+        assert load_config(tmp_path / "detector.yaml").web.config_file == Path(place)
+    else:
+        (flags,) = re.findall(r'^#   HWSONDE_EXPORTER_FLAGS="(.*)"$', drop_in.text, re.MULTILINE)
+        assert vars(exporter_parser().parse_args([flags]))["web.config.file"] == place

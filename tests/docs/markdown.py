@@ -15,6 +15,7 @@ from markdown_it.token import Token
 
 ROOT = Path(__file__).resolve().parents[2]
 _READER = MarkdownIt("commonmark").enable("table")
+_ENDS = {"|", "||", "&&", ";", "&", "<"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,11 @@ def blocks(path: Path) -> list[Block]:
     return found
 
 
+def codes(path: Path) -> list[str]:
+    """All code within lines of text, in order."""
+    return [token.content for token in _inner(path) if token.type == "code_inline"]
+
+
 def words(line: str) -> list[str]:
     """Words of a shell's command line without its comment, prompt, variables before it, and all behind a pipe or redirection."""
     try:
@@ -76,5 +82,12 @@ def words(line: str) -> list[str]:
         return []
     while found and re.fullmatch(r"[A-Z_]+=.*", found[0]):
         found.pop(0)
-    ends = [place for place, word in enumerate(found) if word in {"|", "||", "&&", ";", "&", ">", ">>", "<"}]
+    ends = [place for place, word in enumerate(found) if word in _ENDS or re.match(r"\d?>", word)]
     return found[: ends[0]] if ends else found
+
+
+def tables(path: Path) -> list[list[str]]:
+    """Lines of each table, as they stand in the file: the head, the line below it, the rows."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    spans = [token.map for token in _tokens(path) if token.type == "table_open" and token.map]
+    return [[line.strip() for line in lines[begin:end]] for begin, end in spans]

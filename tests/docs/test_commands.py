@@ -6,6 +6,7 @@ The tutorial's commands are run against real programs in tests/e2e/test_tutorial
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import re
 import shutil
@@ -21,7 +22,7 @@ from deploy.generators.completion import exporter_parser
 from hwsonde_detector.cli import make_parser as detector_parser
 from hwsonde_detector.past.when import joined
 from quickstart.cli import parser as run_parser
-from tests.docs.markdown import ROOT, blocks, words
+from tests.docs.markdown import ROOT, blocks, codes, pages, words
 
 PAGES = [
     ROOT / "README.md",
@@ -88,11 +89,13 @@ def run_pip(arguments: list[str]) -> None:
 def run_kubectl(arguments: list[str]) -> None:
     folders = [word for word in arguments if word.startswith("deploy/")]
     if not folders:
-        assert set(arguments) & {"rollout", "port-forward"}, "only these need a cluster and are not tried"
+        assert set(arguments) & {"create", "rollout", "port-forward"}, "only these need a cluster and are not tried"
         return
     if not shutil.which("kubectl"):
         pytest.skip("kubectl is not installed")
-    done = subprocess.run(["kubectl", "kustomize", ROOT / folders[0]], capture_output=True, timeout=60, check=False)
+    # The page copies an overlay first.
+    folder = ROOT / folders[0].replace("overlays/mine", "overlays/fleet")
+    done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -125,6 +128,41 @@ def test_commands_are_taken(page: Path, line: str) -> None:
         HANDLERS[ours(program)](arguments)
     except SystemExit as end:
         pytest.fail(f"{page.name}: the program refuses: {line.strip()} ({end})")
+
+
+OURS = {"./run", "hwsonde-detector", "hwsonde-exporter"}
+# Pages that hold more than commands: of these and of what stands within lines only our own programs are tried.
+SAID = [
+    (page, text)
+    for page in pages()
+    for text in (
+        *codes(page),
+        *(line for block in blocks(page) for line in block.lines if page not in PAGES and block.language in {"", "sh"}),
+    )
+    if len(found := words(text.strip())) > 1 and ours(found[0]) in OURS
+]
+
+
+@pytest.mark.parametrize(("page", "text"), SAID, ids=[f"{page.stem}: {text.strip()[:60]}" for page, text in SAID])
+def test_commands_in_the_text_of_any_page_are_taken(page: Path, text: str) -> None:
+    program, *arguments = words(text.strip())
+    try:
+        # A command that is only named is asked for its help.
+        HANDLERS[ours(program)]([*arguments, "--help"] if len(arguments) == 1 and program != "./run" else arguments)
+    except SystemExit as end:
+        if end.code:
+            pytest.fail(f"{page.name}: the program refuses: {text.strip()} ({end})")
+
+
+def test_modules_that_a_page_starts_exist() -> None:
+    named = {
+        module
+        for page in pages()
+        for text in (*codes(page), *(line for block in blocks(page) for line in block.lines))
+        for module in re.findall(r"\bpython3? -m ([\w.]+)", text)
+    }
+    assert len(named) > 10
+    assert [module for module in sorted(named) if importlib.util.find_spec(module) is None] == []
 
 
 @pytest.mark.parametrize("page", STRICT, ids=lambda page: page.stem)

@@ -14,6 +14,8 @@ from alert_rules.receivers import Receivers
 from alert_rules.rules import groups
 from alert_rules.timing import FAST, FLEET, PROFILES, duration
 from alert_rules.writing import Links, Rule
+from hwsonde_detector.incidents.entry import State
+from hwsonde_detector.incidents.pages import read_query
 from hwsonde_detector.telemetry import COUNTED
 from tests.grafana.known import series
 from tests.rules.promtool import check_words
@@ -92,8 +94,26 @@ def test_an_alert_has_the_labels_and_links_that_routing_and_people_need(rule: Ru
     assert labels["severity"] in {"critical", "warning", "info"}
     assert annotations["runbook_url"].endswith(f"/{rule['alert']}.md")
     assert annotations["dashboard_url"].startswith("http")
+    assert annotations["incidents_url"].startswith("http")
     assert annotations["summary"].endswith(".")
     assert annotations["description"]
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("http://localhost:9881/incidents?host=a+b%2Fn1&state=open", "a b/n1"),
+        ("http://localhost:9881/incidents?host=n%221%5C&state=open", 'n"1\\'),
+        ("http://localhost:9881/incidents?state=open", ""),
+    ],
+)
+def test_the_detectors_list_of_incidents_takes_the_address_of_an_alert(address: str, host: str) -> None:
+    # As promtool finds it in an alert.
+    assert f"incidents_url: {address}\n" in (ROOT / "tests" / "rules" / "annotations_test.yml").read_text(
+        encoding="utf-8"
+    )
+    asked = read_query(address.partition("?")[2])
+    assert (asked.host, asked.state) == (host, State.OPEN)
 
 
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: str(rule["alert"]))
@@ -179,6 +199,7 @@ def test_a_site_makes_its_own_set(tmp_path: Path) -> None:
     text = (tmp_path / "fleet.yml").read_text(encoding="utf-8")
     assert "runbook_url: https://wiki.example/r/HwsondeHostAnomaly.md" in text
     assert "dashboard_url: https://h.example/x/{{" in text
+    assert "incidents_url: https://h.example/x/incidents?{{" in text
     promtool("check", "rules", str(tmp_path / "fleet.yml"))
 
 

@@ -61,4 +61,7 @@ def test_an_incident_becomes_one_page_that_names_it(detector: Any, tmp_path: Pat
     )
     assert body["payload"]["custom_details"]["top_channels"] == "cpu_busy{mode=user} (60%)"
     assert body["payload"]["source"] == "a/n1"
-    assert body["links"][0]["href"] == "http://detector:9881/#host=a%2Fn1"
+    assert [link["href"] for link in body["links"]] == [
+        "http://detector:9881/#host=a%2Fn1",
+        "http://detector:9881/incidents?host=a%2Fn1&state=open",
+    ]

@@ -61,7 +61,7 @@ def test_it_is_as_severe_as_ours_and_leads_to_the_same_runbook(rule: Rule) -> No
     assert isinstance(ours, dict)
     assert isinstance(theirs, dict)
     assert theirs["runbook_url"] == ours["runbook_url"]
-    assert theirs.keys() >= {"summary", "description", "dashboard_url"}
+    assert theirs.keys() >= {"summary", "description", "dashboard_url", "incidents_url"}
     assert theirs["summary"].endswith(".")
 
 
@@ -93,6 +93,7 @@ def test_a_gpu_whose_exporter_runs_on_kubernetes_is_named_by_its_host(tmp_path: 
             "description": "The runbook says what it means and what to check.",
             "subsystem": "gpu",
             "dashboard_url": "http://localhost:9881/",
+            "incidents_url": "http://localhost:9881/incidents?state=open",
             "runbook_url": "docs/runbooks/HwsondeGpuXid.md",
         },
     }

@@ -75,6 +75,7 @@ def test_one_incident_is_one_page_and_one_resolve_with_the_same_key(alertmanager
         "score": "3.5",
         "top_channels": "x (50%)",
         "dashboard_url": "http://detector:9881/#host=a%2Fn1",
+        "incidents_url": "http://detector:9881/incidents?host=a%2Fn1&state=open",
         "runbook_url": "docs/runbooks/HwsondeHostAnomaly.md",
     }
     alertmanager.send(labels, annotations)
@@ -94,7 +95,9 @@ def test_one_incident_is_one_page_and_one_resolve_with_the_same_key(alertmanager
     details = payload["custom_details"]
     assert (details["score"], details["subsystem"], details["top_channels"]) == ("3.5", "cpu", "x (50%)")
     assert details["runbook"] == annotations["runbook_url"]
-    assert [link["href"] for link in page["links"]] == [annotations["dashboard_url"]], "a path is no link for a browser"
+    links = [annotations["dashboard_url"], annotations["incidents_url"]]
+    assert [link["href"] for link in page["links"]] == links, "a path is no link for a browser"
+    assert details["incidents"] == annotations["incidents_url"]
     assert page["routing_key"] == f"****{KEY[-4:]}", "the file's content, without its line end"
 
 

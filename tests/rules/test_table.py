@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,6 +15,7 @@ from alert_rules.rules import groups
 from alert_rules.timing import FAST, PROFILES, Timing
 from alert_rules.upkeep import WATCHDOG
 from alert_rules.writing import Group, Links, Rule
+from tests.rules import counts
 from tests.rules.promtool import run_promtool
 from tests.rules.table import ROWS, alive
 from tests.rules.table.row import STEP, Row, inputs, moved
@@ -26,7 +26,6 @@ EXPRESSIONS = {
     for rule in group["rules"]
     if "alert" in rule
 }
-RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
 
 
 Make: TypeAlias = Callable[[Group, Iterable[Row]], list[dict[str, Any]]]
@@ -97,13 +96,22 @@ def test_where_no_target_has_a_cluster_the_pages_name_the_host_alone(tmp_path: P
     check(tmp_path, groups(FAST, Links()), [row.without_cluster() for row in ROWS], apart)
 
 
-def test_alerts_firing_cases_silent_cases_and_runbooks_are_equally_many() -> None:
-    alerts = sorted(str(rule["alert"]) for group in groups(FAST, Links()) for rule in group["rules"] if "alert" in rule)
-    firing = sorted(row.name for row in ROWS if row.fires or row.name == WATCHDOG)
-    silent = sorted(row.name for row in ROWS if row.silent or row.name == WATCHDOG)
-    runbooks = sorted(path.stem for path in RUNBOOKS.glob("*.md") if path.stem != "README")
-    assert alerts == firing == silent == runbooks
-    assert max(Counter(alerts).values()) == 1
+def test_alerts_firing_cases_silent_cases_and_runbooks_are_equally_many(capsys: pytest.CaptureFixture[str]) -> None:
+    assert counts.main() == 0
+    head, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert head == ["set", "alerts", "firing", "silent", "runbooks"]
+    assert [row[0] for row in rows] == [*PROFILES, "others"]
+    assert all(len({*row[1:]}) == 1 and int(row[1]) > 30 for row in rows)
+    assert rows[0][1:] == rows[1][1:]
+
+
+def test_a_missing_and_a_second_case_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert counts.main({"fast": counts.Counts(("A", "B"), ("A",), ("A", "A", "B"), ("A", "B", "C"))}) == 1
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "fast: B is missing in: firing",
+        "fast: A is too often in: silent",
+        "fast: C is too often in: runbooks",
+    ]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

@@ -22,6 +22,7 @@ from hwsonde_detector.files import read_regular
 
 FLAGS: Mapping[str, KeyPath] = {
     "--web.listen-address": ("web", "listen"),
+    "--web.config.file": ("web", "config_file"),
     "--state.dir": ("state", "dir"),
     "--source.url": ("source", "url"),
     "--log.level": ("log", "level"),

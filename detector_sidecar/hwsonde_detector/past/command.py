@@ -38,7 +38,8 @@ def add_backtest(parser: argparse.ArgumentParser, load: Callable[[argparse.Names
         dest="presets",
         metavar="NAME",
         nargs="+",
-        help="presets to compare: configured, shipped ones, or files",
+        action="extend",
+        help="presets to compare: configured, shipped ones, or files; may be given again",
     )
     parser.add_argument(
         "--step",

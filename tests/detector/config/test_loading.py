@@ -202,14 +202,20 @@ def test_empty_sections_and_null():
 def test_flags_win_and_survive_a_reload(tmp_path):
     path = tmp_path / "f.yaml"
     path.write_text("state: {dir: here}\nweb: {listen: ':1'}\nsource:\n")
-    flags = {"--web.listen-address": "127.0.0.1:2", "--source.url": "http://h:3"}
+    flags = {
+        "--web.listen-address": "127.0.0.1:2",
+        "--web.config.file": "web.yml",
+        "--source.url": "http://h:3",
+    }
     config = load_config(path, flags)
     assert str(config.web.listen) == "127.0.0.1:2"
     assert config.source.url == "http://h:3"
     assert config.state.dir == tmp_path / "here"
+    assert config.web.config_file == tmp_path / "web.yml"
     path.write_text("tick: 2s\n")
     again = reload_config(config)
     assert (again.tick, again.source.url, str(again.web.listen)) == (2000, "http://h:3", "127.0.0.1:2")
+    assert again.web.config_file == config.web.config_file
     path.write_text("tick: soon\n")
     with pytest.raises(ConfigError, match="'soon' is no duration"):
         reload_config(config)

@@ -18,6 +18,7 @@ from hwsonde_exporter.collectors.perf_extended import PerfExtendedCollector
 from hwsonde_exporter.errors import ReadError, Reason, Unavailable
 from hwsonde_exporter.host import Host, Paths
 from tests.exporter.collectors.hosts import values
+from tests.exporter.collectors.perf_asked import refusal
 from tests.exporter.collectors.perf_kernel import SECOND, FakeKernel
 
 HARDWARE_NAMES = [event.name for group in PerfCollector.plan for event in group if event.type == HARDWARE]
@@ -320,10 +321,19 @@ def test_on_this_machine() -> None:
     """Software events count everywhere where they are allowed, hardware ones where there is a unit."""
     host = Host()
     collector = PerfCollector(host, kernel=SYSTEM)
-    try:
-        collector.probe()
-    except Unavailable as error:
-        pytest.skip(error.detail)
+    refused = refusal()
+    if refused:
+        # Nothing can be counted, and that is what it must say.
+        with pytest.raises(Unavailable) as caught:
+            collector.probe()
+        expected = {
+            errno.ENOSYS: Reason.NO_KERNEL_SUPPORT,
+            errno.EACCES: Reason.NO_PERMISSION,
+            errno.EPERM: Reason.NO_PERMISSION,
+        }
+        assert caught.value.reason is expected[refused]
+        return
+    collector.probe()
     first = read(collector)
     second = read(collector)
     totals = {key: value for key, value in first.items() if key[0].endswith("_total")}

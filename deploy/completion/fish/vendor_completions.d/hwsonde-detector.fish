@@ -51,7 +51,7 @@ function _shtab_hwsonde_detector_using
 end
 
 set -g _shtab_hwsonde_detector_commands run check-config replay capture backtest report evidence kpi
-set -g _shtab_hwsonde_detector_opts_with_value --archive --config.file --entity --episode --every --for --from --job --kernel-log --labels --learn --log.format --log.level --out --preset --redact --runbooks-url --source.url --state.dir --step --to --web.listen-address
+set -g _shtab_hwsonde_detector_opts_with_value --archive --config.file --entity --episode --every --for --from --job --kernel-log --labels --learn --log.format --log.level --out --preset --redact --runbooks-url --source.url --state.dir --step --to --web.config.file --web.listen-address
 
 complete -c hwsonde-detector -e
 complete -c hwsonde-detector -f
@@ -62,6 +62,7 @@ complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using; and test $_shtab
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using run' -s h -l help -d 'show this help message and exit'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using run' -l config.file -xka "(__fish_complete_path (commandline -ct))" -d 'the configuration; without it the defaults hold'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using run' -l web.listen-address -x -d 'where the page and /metrics listen (web.listen)'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using run' -l web.config.file -xka "(__fish_complete_path (commandline -ct))" -d 'TLS and users of the page and /metrics (web.config_file)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using run' -l state.dir -xka "(__fish_complete_directories)" -d 'where models and episodes are kept (state.dir)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using run' -l source.url -x -d 'the Prometheus to read (source.url)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using run' -l log.level -x -d 'debug, info, warning or error (log.level)'
@@ -96,7 +97,7 @@ complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l arch
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l learn -x -d 'how much before --from is learned from (default: source.history; of an archive all)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l out -xka "(__fish_complete_directories)" -d 'folder for the results (default: hwsonde-backtest)'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l labels -xka "(__fish_complete_path (commandline -ct))" -d 'what really failed: CSV or JSON with entity, start, end'
-complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l preset -x -d 'presets to compare: configured, shipped ones, or files'
+complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l preset -x -d 'presets to compare: configured, shipped ones, or files; may be given again'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l step -x -d 'read one value for each such step, for ranges too long to read every sample of'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using backtest' -l anew -d 'do not go on with an interrupted run in that folder'
 complete -c hwsonde-detector -n '_shtab_hwsonde_detector_using; and test $_shtab_hwsonde_detector_npos -eq 0' -a report -d 'Explain a stretch of the past, an episode or a job: what failed first, or that it was not the hardware.'

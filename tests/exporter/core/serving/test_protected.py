@@ -103,14 +103,24 @@ def test_passwords_over_tls(exporter: Exporter, place: Place) -> None:
         trusted = ("--cacert", place.authority.cert)
         assert curl(port, *trusted, "-u", f"prometheus:{PASSWORD}")[1] == 200
         assert curl(port, *trusted, "-u", "zoë:pässword")[1] == 200
-        assert curl(port, *trusted)[1:] == (401, "user name and password are needed")
+        assert curl(port, *trusted, path="/")[1:] == (401, "user name and password are needed")
         assert curl(port, *trusted, "-u", f"Prometheus:{PASSWORD}")[1] == 401
         assert curl(port, *trusted, "-u", "prometheus:guess")[1:] == (429, "too many passwords tried")
         assert curl(port, *trusted, "-u", f"prometheus:{PASSWORD}", path="/metrics")[1] == 200
-        assert curl(port, *trusted, "-I")[2].count("WWW-Authenticate: Basic realm=") == 1
-        for path in ("/", "/metrics", "/-/ready", "/nothing"):
+        assert curl(port, *trusted, "-I", path="/")[2].count("WWW-Authenticate: Basic realm=") == 1
+        for path in ("/", "/metrics", "/-/ready/", "/nothing"):
             assert curl(port, *trusted, path=path)[1] == 401
         assert refusals.counts == {"tls": 0, "password": 7, "tries": 1, "rate": 0}
+
+
+def test_health_is_told_without_a_password_and_nothing_is_counted(exporter: Exporter, place: Place) -> None:
+    place.write("", {"prometheus": hashed(PASSWORD)})
+    with served(exporter, place) as (port, _, refusals):
+        trusted = ("--cacert", place.authority.cert)
+        assert curl(port, *trusted) == (0, 200, "healthy")
+        assert curl(port, *trusted, path="/-/ready")[2] in {"ready", "not ready"}
+        assert set(refusals.counts.values()) == {0}
+        assert curl(port, *trusted, "-u", "prometheus:guess")[1] == 401, "a password that is sent is looked at"
 
 
 def test_a_remembered_password_costs_nothing_and_waits_for_nobody(exporter: Exporter, place: Place) -> None:
@@ -219,14 +229,14 @@ def test_protection_is_never_taken_away_by_a_changed_file(exporter: Exporter, pl
         for text in ("", "tls_server_config: {}", "rate_limit: {interval: 0}", "::: [", "unknown: 1"):
             place.file.write_text(text)
             clock.now += 1.1
-            assert curl(port, "--cacert", place.authority.cert)[1] == 401, text
+            assert curl(port, "--cacert", place.authority.cert, path="/")[1] == 401, text
             assert not keeper.success
         place.file.unlink()
         clock.now += 1.1
-        assert curl(port, "--cacert", place.authority.cert)[1] == 401
+        assert curl(port, "--cacert", place.authority.cert, path="/")[1] == 401
         place.write("")
         clock.now += 1.1
-        assert curl(port, "--cacert", place.authority.cert)[1] == 401, "users do not vanish either"
+        assert curl(port, "--cacert", place.authority.cert, path="/")[1] == 401, "users do not vanish either"
         place.write("", {"prometheus": hashed(PASSWORD)})
         clock.now += 1.1
         assert curl(port, "--cacert", place.authority.cert, "-u", f"prometheus:{PASSWORD}")[1] == 200
