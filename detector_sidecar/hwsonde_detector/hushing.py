@@ -12,6 +12,9 @@ from dataclasses import dataclass, field, replace
 from hwsonde_detector.types import Entity, EntityReport, Episode, EpisodeEvent, Hushed, Phase
 from hwsonde_detector.types.guidance import Guidance, Normal
 
+# So begins what is said of an episode that was told and is closed because of this.
+NORMAL = "counts as normal"
+
 
 @dataclass(slots=True)
 class Hushing:
@@ -119,7 +122,7 @@ def _report(
             continue
         kind, reason = reasons[report.entity]
         if known is None:
-            ended = replace(episode, end_ms=now_ms, because=f"counts as normal: {reason}")
+            ended = replace(episode, end_ms=now_ms, because=f"{NORMAL}: {reason}")
             told.events.append(EpisodeEvent(Phase.CLOSED, now_ms, ended))
             told.hushed.append(Hushed(EpisodeEvent(Phase.OPENED, now_ms, episode), kind, reason))
         hushing.waiting[episode.identity] = reason

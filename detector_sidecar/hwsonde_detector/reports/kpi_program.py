@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from hwsonde_detector.past.when import parse_range
 from hwsonde_detector.past.world import World
 from hwsonde_detector.reports.evidence import kept, redactor_of
 from hwsonde_detector.reports.kpi import Span, figures
-from hwsonde_detector.reports.opened import open_entries, with_open
+from hwsonde_detector.reports.opened import open_entries, seen_ms, with_open
 from hwsonde_detector.reports.program import as_json
 from hwsonde_detector.showing import SHARED, environment, palette
 from hwsonde_detector.state import peek_state
@@ -33,6 +33,15 @@ class KpiAsked:
     last: str = "now"
 
 
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """What the state says: how long each host was judged, ms, which incidents are open, and the time of its newest row."""
+
+    watched_ms: list[int] = field(default_factory=list)
+    opened: list[Entry] = field(default_factory=list)
+    seen_ms: int | None = None
+
+
 def run_kpi(config: Config, asked: KpiAsked, world: World) -> int:
     """Write both files; give the exit status.
 
@@ -43,12 +52,15 @@ def run_kpi(config: Config, asked: KpiAsked, world: World) -> int:
     """
     now_ms = world.now_ms()
     start_ms, end_ms = parse_range(asked.first, asked.last, now_ms)
+    # The state first: what closes between the two is then in both, and in neither the other way round.
+    saved = _from_state(config, world)
     store = kept(config)
-    watched_ms, opened = _from_state(config, world)
-    entries = with_open(store.entries(), opened, store.marked_early)
+    entries = with_open(store.entries(), saved.opened, store.marked_early, saved.seen_ms)
     redactor = redactor_of(config, config.web.redact)
     shown = [replace(entry, entity=redactor.entity(entry.entity)) for entry in entries]
-    found = figures(shown, Span(start_ms, end_ms, min(now_ms, end_ms)), watched_ms, __version__)
+    # Of a detector that stopped nobody knows how long its open incidents lasted.
+    known_ms = min(now_ms, end_ms, *([] if saved.seen_ms is None else [saved.seen_ms]))
+    found = figures(shown, Span(start_ms, end_ms, known_ms), saved.watched_ms, __version__)
     try:
         asked.out.mkdir(parents=True, exist_ok=True)
         (asked.out / "kpi.json").write_bytes(as_json(found))
@@ -76,13 +88,13 @@ def kpi_page(document: Mapping[str, Any]) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _from_state(config: Config, world: World) -> tuple[list[int], list[Entry]]:
-    """How long each host of the state was judged, ms, and which incidents are open."""
+def _from_state(config: Config, world: World) -> _Saved:
+    """Nothing, and one line, where the state cannot be read."""
     try:
         found = peek_state(config.state.dir) if config.state.dir is not None else None
         engine = found["engine"] if found is not None else {"hosts": []}
         watched = {read_entity(host["entity"]): int(host["watch"]["watched_ms"]) for host in engine["hosts"]}
-        return list(watched.values()), open_entries(engine, shadow=config.mode == "shadow")
+        return _Saved(list(watched.values()), open_entries(engine, shadow=config.mode == "shadow"), seen_ms(engine))
     except (StateError, KeyError, TypeError, ValueError) as error:
         said = (
             f"{error}"
@@ -90,4 +102,4 @@ def _from_state(config: Config, world: World) -> tuple[list[int], list[Entry]]:
             else f"the state lacks something ({type(error).__name__}: {error})"
         )
         world.err.write(f"hwsonde-detector: how long hosts were watched and what is open is not known: {said}\n")
-        return [], []
+        return _Saved()

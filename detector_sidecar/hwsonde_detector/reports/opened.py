@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hwsonde_detector.hoststate import read_entity, read_episode
+from hwsonde_detector.hushing import NORMAL
 from hwsonde_detector.incidents.entry import Entry, Said, entry_of, marked
 from hwsonde_detector.types import Entity, Episode
 
@@ -42,7 +43,15 @@ def open_entries(engine: Mapping[str, Any], *, shadow: bool) -> list[Entry]:
     ]
 
 
-def with_open(closed: Sequence[Entry], opened: Iterable[Entry], early: Callable[[str], Said | None]) -> list[Entry]:
+def seen_ms(engine: Mapping[str, Any]) -> int | None:
+    """Time of the newest row of the state: of what came later it knows nothing. None where no host has a row."""
+    rows = (host.get("last_row_ms") for host in engine["hosts"])
+    return max((int(one) for one in rows if one is not None), default=None)
+
+
+def with_open(
+    closed: Sequence[Entry], opened: Iterable[Entry], early: Callable[[str], Said | None], seen: int | None
+) -> list[Entry]:
     """All incidents, each once.
 
     Parameters
@@ -53,6 +62,8 @@ def with_open(closed: Sequence[Entry], opened: Iterable[Entry], early: Callable[
         Those of the state.
     early
         Gives what was said of one that is not closed.
+    seen
+        As `seen_ms` of the state: what closed later is over, though the state still has it open.
     """
     known = {entry.id: entry for entry in closed}
     for entry in opened:
@@ -60,7 +71,15 @@ def with_open(closed: Sequence[Entry], opened: Iterable[Entry], early: Callable[
         if before is None:
             said = early(entry.id)
             known[entry.id] = marked(entry, *said) if said is not None else entry
-        elif not entry.normal:
-            # It was closed when it began to count as normal, has outlasted that and was told of again.
+        elif not entry.normal and _told_again(before, seen):
             known[entry.id] = replace(before, end_ms=None, because="", normal="")
     return list(known.values())
+
+
+def _told_again(before: Entry, seen: int | None) -> bool:
+    """Whether it was closed because it began to count as normal, has outlasted that and was told of again.
+
+    Whatever else closed it, it is over: the state is saved now and then, and so may be older than the store.
+    """
+    later = seen is not None and before.end_ms is not None and before.end_ms > seen
+    return before.because.startswith(NORMAL) and not later

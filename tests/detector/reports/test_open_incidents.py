@@ -15,9 +15,10 @@ from hwsonde_detector.hoststate import episode_document
 from hwsonde_detector.incidents.entry import Entry, Mark, entry_of
 from hwsonde_detector.incidents.store import FOLDER, Store
 from hwsonde_detector.past.world import World
+from hwsonde_detector.reports import kpi_program
 from hwsonde_detector.reports.kpi import Span, figures
 from hwsonde_detector.reports.kpi_program import KpiAsked, run_kpi
-from hwsonde_detector.reports.opened import open_entries, with_open
+from hwsonde_detector.reports.opened import open_entries, seen_ms, with_open
 from hwsonde_detector.state import save_state
 from hwsonde_detector.types import Entity, Scope
 from tests.detector.incidents.made import book, episode
@@ -45,6 +46,7 @@ def engine(*open_ones, **fleet: object) -> dict[str, object]:
         {
             "entity": pairs(host),
             "watch": {"watched_ms": 10 * DAY, "pages": 0},
+            "last_row_ms": NOW,
             "episode": episode_document(by_host[host]) if host in by_host else None,
         }
         for host in HOSTS
@@ -112,13 +114,38 @@ def test_each_incident_is_there_once_and_keeps_what_was_said_of_it() -> None:
     again = replace(again, mark=Mark.USEFUL, because="counts as normal: silence 1")
     still = {place: entry_of(opened(place), NOW - HOUR) for place in (1, 2, 3)}
     still[2] = replace(still[2], normal="silence 2")
-    merged = with_open([gone, again, normal], still.values(), {still[3].id: (Mark.NOISE, NOW, "ann")}.get)
+    merged = with_open([gone, again, normal], still.values(), {still[3].id: (Mark.NOISE, NOW, "ann")}.get, NOW)
     by_host = {entry.host: entry for entry in merged}
     assert len(merged) == len(by_host) == 4
     assert by_host["a/n0"] == gone
     assert (by_host["a/n1"].end_ms, by_host["a/n1"].mark, by_host["a/n1"].told_ms) == (None, Mark.USEFUL, NOW - 10)
     assert by_host["a/n2"] == normal, "it was paged, has ended for those who were, and counts as normal since"
     assert (by_host["a/n3"].end_ms, by_host["a/n3"].mark, by_host["a/n3"].marked_by) == (None, Mark.NOISE, "ann")
+
+
+@pytest.mark.parametrize(
+    ("because", "end_ms", "over"),
+    [
+        ("quiet", NOW - 10, True),
+        ("learned anew", NOW - 10, True),
+        ("", NOW - 10, True),
+        ("counts as normal: silence 1", NOW + 1, True),
+        ("counts as normal: silence 1", NOW - 10, False),
+    ],
+)
+def test_what_closed_after_the_state_was_saved_stays_closed(because: str, end_ms: int, over: bool) -> None:
+    closed = entry_of(opened(0, end_ms=end_ms, because=because), NOW - HOUR)
+    (entry,) = with_open([closed], [entry_of(opened(0), NOW - HOUR)], lambda _: None, NOW)
+    assert (entry == closed) is over
+    assert (entry.end_ms is None) is not over
+
+
+def test_the_newest_row_of_a_state() -> None:
+    document = engine()
+    document["hosts"][1]["last_row_ms"] = NOW + 5
+    document["hosts"][2]["last_row_ms"] = None
+    assert seen_ms(document) == NOW + 5
+    assert seen_ms({"hosts": [{"last_row_ms": None}]}) is None
 
 
 def test_an_open_incident_lasts_until_now_and_no_longer() -> None:
@@ -159,6 +186,42 @@ def test_the_command_counts_open_and_closed_ones(tmp_path: Path) -> None:
     assert "n0" not in page
     silent, _, _ = kpi(tmp_path, "mode: shadow")
     assert (silent["open"], silent["shadow"]) == (0, 1)
+
+
+def test_hours_of_a_detector_that_stopped_do_not_grow(tmp_path: Path) -> None:
+    document = engine(opened(0, NOW - 20 * DAY))
+    for host in document["hosts"]:
+        host["last_row_ms"] = NOW - 20 * DAY + HOUR
+    kept(tmp_path, document)
+    figured, _, _ = kpi(tmp_path)
+    assert (figured["open"], figured["host_hours"]) == (1, 2.0)
+
+
+def test_what_closes_while_both_are_read_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The detector closes an incident, and saves, between the first and the second that the command reads."""
+    kept(tmp_path, engine(opened(0)))
+
+    def first(name: str) -> None:
+        read = getattr(kpi_program, name)
+
+        def reads(*given: object) -> object:
+            answer = read(*given)
+            if not reading:
+                store = Store(tmp_path / FOLDER)
+                store.open(NOW)
+                store.add(entry_of(opened(0, end_ms=NOW - 10, because="quiet"), NOW - HOUR), {}, NOW)
+                save_state(tmp_path, {"engine": engine(), "service": {}}, {})
+            reading.append(name)
+            return answer
+
+        monkeypatch.setattr(kpi_program, name, reads)
+
+    reading: list[str] = []
+    first("kept")
+    first("peek_state")
+    figured, _, _ = kpi(tmp_path)
+    assert sorted(reading) == ["kept", "peek_state"]
+    assert (figured["incidents"], figured["open"]) == (2, 0)
 
 
 def test_a_state_that_cannot_be_read_is_one_line_and_closed_ones_still_count(tmp_path: Path) -> None:
