@@ -98,8 +98,8 @@ WEB_KEYS: tuple[tuple[str, str, str], ...] = (
         "none",
         (
             "User names with bcrypt hashes of their passwords, cost 4 to 16; `/-/healthy` and `/-/ready` are answered without one. A right password "
-            "is remembered in memory, so that only the first scrape pays for the check; wrong ones are checked one at a time and one a second for "
-            "each address."
+            "is remembered in memory, so that only the first scrape pays for the check; others are checked one at a time, at most two of each "
+            "address at once, and after a wrong one none of it for a second."
         ),
     ),
     ("http_server_config.headers", "none", f"Headers of every answer: {', '.join(HEADERS)}."),

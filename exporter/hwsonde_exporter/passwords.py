@@ -1,8 +1,8 @@
 """Basic authentication: names and bcrypt hashes, checked so that a scrape costs nothing and guessing costs the guesser.
 
 A bcrypt check takes about 50 ms at cost 10. So a right password is remembered, as a digest under a key that exists only in
-this process, and later scrapes are compared with it. Wrong ones are checked one at a time, one each second for each address,
-and never make a scrape wait whose password is remembered.
+this process, and later scrapes are compared with it. Others are checked one at a time, at most two at once for each address
+and none for a second after a wrong one, and never make a scrape wait whose password is remembered.
 """
 
 from __future__ import annotations
