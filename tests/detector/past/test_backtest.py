@@ -86,13 +86,13 @@ def test_the_same_history_out_of_a_server_gives_the_same_pages(whole, server, tm
 # --- presets
 
 
-@pytest.mark.slow
 def test_presets_are_named_together_or_one_by_one():
     for given in (["--preset", "a", "b"], ["--preset", "a", "--preset", "b"]):
         assert make_parser().parse_args(["backtest", *given]).presets == ["a", "b"]
     assert make_parser().parse_args(["backtest"]).presets is None
 
 
+@pytest.mark.slow
 def test_presets_side_by_side(whole, archive, tmp_path):
     (tmp_path / "deaf.yaml").write_text("episodes: {raise_at: 90}\nsource: {url: 'http://127.0.0.1:9'}\nmode: shadow\n")
     (tmp_path / "few.yaml").write_text("subsystems: [cpu, memory]\ndetectors: {members: [zscore, mahalanobis]}\n")
