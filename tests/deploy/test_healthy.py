@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 import socket
+import ssl
+import struct
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -114,3 +117,79 @@ def test_who_does_not_say_that_he_is_healthy_is_not(answer: bytes | None) -> Non
         ended.set()
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
+
+
+@contextmanager
+def tls_server(serve: Callable[[socket.socket, int], None]) -> Iterator[int]:
+    """Port of a server that gives each connection to a function, with its number."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def accept() -> None:
+            number = 0
+            with suppress(OSError):
+                while True:
+                    plain, _ = listening.accept()
+                    with plain, suppress(OSError):
+                        plain.settimeout(2)
+                        serve(plain, number)
+                    number += 1
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join(20)
+
+
+def tls_context(version: ssl.TLSVersion) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = context.maximum_version = version
+    context.load_cert_chain(TLS / "server.pem")
+    return context
+
+
+def reset(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["TLS12", "TLS13"])
+@pytest.mark.parametrize("how", ["closes", "resets"])
+def test_who_speaks_tls_and_hangs_up_is_not_healthy(version: ssl.TLSVersion, how: str) -> None:
+    shaken: list[int] = []
+    context = tls_context(version)
+
+    def serve(plain: socket.socket, number: int) -> None:
+        with context.wrap_socket(plain, server_side=True) as connection:
+            shaken.append(number)
+            connection.recv(4096)
+            if how == "resets":
+                reset(connection)
+
+    with tls_server(serve) as port:
+        done = check(port)
+    assert shaken, "there was a handshake"
+    assert done.returncode == 1
+    assert done.stderr.startswith("no answer on port ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_refusal_that_a_reset_swallowed_is_asked_for_again() -> None:
+    """As where a server of TLS 1.3 refuses whoever has no certificate before it has read the request."""
+    version = ssl.TLSVersion.TLSv1_3
+    open_to_all, mutual = tls_context(version), tls_context(version)
+    mutual.verify_mode = ssl.CERT_REQUIRED
+    mutual.load_verify_locations(TLS / "ca.pem")
+    served: list[int] = []
+
+    def serve(plain: socket.socket, number: int) -> None:
+        served.append(number)
+        if number:
+            mutual.wrap_socket(plain, server_side=True).close()
+            return
+        with open_to_all.wrap_socket(plain, server_side=True) as connection:
+            connection.recv(4096)
+            reset(connection)
+
+    with tls_server(serve) as port:
+        assert check(port).returncode == 0
+    assert served == [0, 1]
