@@ -113,7 +113,11 @@ class Passwords:
         if under_way is None:
             return self._decide_by_check(user, password, digest, mine)
         # The same name and password are being checked for another request: one check answers both.
-        return under_way.verdict if under_way.done.wait(_WAIT_S) else Verdict.LATER
+        if not under_way.done.wait(_WAIT_S):
+            return Verdict.LATER
+        with self._lock:
+            self._note(network, digest, under_way.verdict)
+        return under_way.verdict
 
     def _without_check(self, digest: bytes, network: str) -> Verdict | None:
         now = self._clock()
@@ -138,11 +142,16 @@ class Passwords:
                 self._under_way.pop(digest, None)
                 if mine.verdict is Verdict.GRANTED:
                     _remember(self._right, digest, None)
-                    self._wrong.pop(mine.network, None)
-                else:
-                    _remember(self._wrong, mine.network, (self._clock(), digest))
+                self._note(mine.network, digest, mine.verdict)
             mine.done.set()
         return mine.verdict
+
+    def _note(self, network: str, digest: bytes, verdict: Verdict) -> None:
+        """Keep in mind what came of it, for each network that gave it: who joined another one's check waits as long after a wrong one."""
+        if verdict is Verdict.GRANTED:
+            self._wrong.pop(network, None)
+        else:
+            _remember(self._wrong, network, (self._clock(), digest))
 
     def _is_right(self, user: bytes, password: bytes) -> bool:
         hashed = self._users.get(user)

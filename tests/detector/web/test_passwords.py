@@ -148,6 +148,22 @@ def test_the_same_password_at_the_same_time_is_checked_once(password: str, verdi
     assert len(desk.checked) == 1
 
 
+def test_who_joins_another_one_s_check_of_a_wrong_password_waits_as_well() -> None:
+    desk = Desk()
+    desk.gate.clear()
+    first, threads = desk.crowd(("ann", "wrong", HOME))
+    until(lambda: desk.waiting() == 1)
+    joined, more = desk.crowd(("ann", "wrong", "192.0.2.2"))
+    until(lambda: desk.waiting() == 2)
+    desk.gate.set()
+    for thread in (*threads, *more):
+        thread.join(20)
+    assert (first, joined) == ([DENIED], [DENIED])
+    assert desk.ask("ann", "guess", "192.0.2.2") is LATER
+    assert desk.ask("ann", "wrong", "192.0.2.2") is DENIED
+    assert len(desk.checked) == 1
+
+
 def test_checks_run_one_at_a_time_and_a_thread_is_left_for_who_is_known() -> None:
     desk = Desk()
     assert desk.ask("bob", "other") is GRANTED
