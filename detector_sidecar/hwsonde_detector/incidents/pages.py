@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -37,6 +38,8 @@ _ONE = re.compile(rf"{_ROOT}/({INCIDENT_FORM})(\.json|\.tar\.gz)?")
 _MARK = re.compile(rf"{_ROOT}/({INCIDENT_FORM})/mark")
 _LONGEST = 200
 _MOST_SIZE = 500
+# Incidents of which the log has had its line; the oldest are forgotten.
+_REMEMBERED = 1000
 _HTML = "text/html; charset=utf-8"
 
 
@@ -89,7 +92,7 @@ class Pages:
         marker: Marker | None = None,
     ) -> None:
         self._marker = marker
-        self._told: set[str] = set()
+        self._told: OrderedDict[str, None] = OrderedDict()
         self._veil = Veil(redactor or Redactor())
         self._book = book
         self._board = board
@@ -217,9 +220,12 @@ class Pages:
 
     def _tell(self, name: str, text: str) -> None:
         """One line in the log for each incident, however often it is asked for."""
-        if name not in self._told:
-            self._told.add(name)
-            log.warning("incidents: %s", text)
+        if name in self._told:
+            return
+        self._told[name] = None
+        while len(self._told) > _REMEMBERED:
+            self._told.popitem(last=False)
+        log.warning("incidents: %s", text)
 
     def _render(
         self,

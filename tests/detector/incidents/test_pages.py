@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hwsonde_detector.incidents import pages
 from hwsonde_detector.incidents.entry import Query
 from hwsonde_detector.incidents.pages import Pages, read_query
 from hwsonde_detector.redaction import Redactor
@@ -75,8 +76,8 @@ def sound(page: str) -> None:
 def made(folder: Path | None = None, **more):
     known, history, clock = book(folder)
     board, _ = fleet()
-    pages = Pages(known, board, clock, **more)
-    return App(board, history, clock, Metrics("", lambda *_: b""), (pages,)), known, history
+    answering = Pages(known, board, clock, **more)
+    return App(board, history, clock, Metrics("", lambda *_: b""), (answering,)), known, history
 
 
 def text(app: App, path: str, status: int = 200) -> str:
@@ -222,6 +223,16 @@ def test_a_damaged_file_is_said_on_the_page_and_its_place_in_the_log_alone(tmp_p
         assert file.name not in answer
     told = [record.message for record in caplog.records if str(file) in record.message]
     assert len(told) == 1, "one line, however often it is asked for"
+
+
+def test_what_was_said_of_damaged_files_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
+    monkeypatch.setattr(pages, "_REMEMBERED", 3)
+    known, _, clock = book(tmp_path)
+    made_pages = Pages(known, fleet()[0], clock)
+    for place in (0, 1, 2, 3, 3, 4):
+        made_pages._tell(f"n{place}", f"of {place}")
+    assert list(made_pages._told) == ["n2", "n3", "n4"]
+    assert [record.message for record in caplog.records] == [f"incidents: of {place}" for place in range(5)]
 
 
 def test_a_file_that_cannot_be_read_is_said_without_its_place(tmp_path: Path) -> None:
