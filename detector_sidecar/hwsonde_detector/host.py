@@ -206,14 +206,19 @@ def _decide(
             fused = judged.follow(row, host.trend, settings.detectors) / level
             if window is None or np.isnan(fused):
                 _skip(host, "not_full" if window is None else "coverage", 1)
+                host.persistence.alone = 0
             else:
                 score = score_of(host.entity, judged, row, level, settings, calibrated=calibrated)
                 scores.append(score)
                 host.watch.watched_ms += interval_ms * settings.window.step if calibrated else 0
-                told_by = judged.judgement.surprises[window], judged.strengths[window]
+                alone = float(judged.judgement.alone[window]) / level
+                loud_alone = alone >= settings.episodes.raise_at
+                told_by = judged.judgement.surprises[window], judged.strengths[window], loud_alone
                 rows = part(judged.frame, 0, row + 1)
                 score, strength = feel(host, model, score, told_by, rows, interval_ms, settings)
-                events += _episode(host, score, judged, window, row, strength, settings)
+                # What a workload explains is not told of by anybody.
+                alone = 0.0 if host.regimes.excusing else alone
+                events += _episode(host, score, judged, window, row, (strength, alone), settings)
         unhealthy = host.trend.strange if by_surprise else host.persistence.open or fused >= settings.episodes.raise_at
         refused[row - begin] = not take_row(host, part(judged.frame, row, row + 1), settings, unhealthy=unhealthy)
         if not host.persistence.open:
@@ -229,17 +234,16 @@ def _episode(
     judged: Judged,
     window: int,
     row: int,
-    strength: Floats,
+    told: tuple[Floats, float],
     settings: Settings,
 ) -> list[EpisodeEvent]:
-    rules = settings.episodes
+    """Take a score, with its evidence (c) and the part of it that one member says alone."""
+    rules, (strength, alone) = settings.episodes, told
     if score.fused >= rules.raise_at:
         host.onset_ms = host.onset_ms or score.end_ms
         host.strengths.append(strength)
         while len(host.strengths) > rules.raise_of:
             host.strengths.popleft()
-    # What a workload explains is not told of by anybody.
-    alone = min(float(judged.judgement.alone[window]) / score.threshold, score.fused)
     opens, closes = host.persistence.observe(
         score.fused,
         score.end_ms,

@@ -10,7 +10,7 @@ import numpy as np
 from hwsonde_detector.decision.learning import align
 from hwsonde_detector.decision.model import EntityModel, Judgement, judge, rows_before
 from hwsonde_detector.decision.trend import Trend
-from hwsonde_detector.explain.attribution import by_device, by_subsystem, evidence, top_channels
+from hwsonde_detector.explain.attribution import by_device, by_subsystem, evidence, top_channels, weighed
 from hwsonde_detector.explain.directions import rows_needed
 from hwsonde_detector.explain.episodes import TOP_CHANNELS
 from hwsonde_detector.settings import DetectorSettings, Settings
@@ -58,6 +58,9 @@ def judge_rows(model: EntityModel, rows: Frame, new: int, interval_ms: int, sett
     judgement = judge(model, values[first:], rows.times[first:], interval_ms, settings, past)
     window = {int(end) + first: index for index, end in enumerate(judgement.windows)}
     strengths = evidence(judgement.surprises, model.channels, judgement.deviations)
+    # A burst in the learned time makes even a channel's own tail so long that nothing lies beyond it: what speaks alone then also says where.
+    bare = (strengths.sum(axis=1) <= 0) & (judgement.alone > 0)
+    strengths[bare] = weighed(judgement.lone[bare], model.channels, judgement.deviations[bare])
     return Judged(model, new, rows, rows.times, values, judgement, strengths, window)
 
 

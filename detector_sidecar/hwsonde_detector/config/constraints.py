@@ -60,12 +60,13 @@ def constraints(config: Config) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _deciding(config: Config) -> Iterator[tuple[KeyPath, str]]:
+    """Who must agree, and for how long."""
     episodes = config.episodes
     voters = [name for name in config.detectors.members if name not in config.detectors.alone]
     if config.detectors.fusion == "agreement" and voters and config.detectors.agreement > len(voters):
         yield (
             ("detectors", "agreement"),
-            f"{config.detectors.agreement} of {len(voters)} members that vote; allowed: at most that many",
+            f"{config.detectors.agreement} of {len(voters)} members that vote (those of detectors.alone do not); allowed: at most that many",
         )
     if episodes.clear_at >= episodes.raise_at:
         yield (

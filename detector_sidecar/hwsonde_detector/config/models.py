@@ -33,6 +33,8 @@ from hwsonde_detector.types import Subsystem
 MEMBERS = (
     "zscore", "mahalanobis", "isolation_forest", "extremes", "bounds", "level", "change", "unrest", "course", "jumps", "mixture",
 )  # fmt: skip
+# Members with a unit of their own: 1 is what healthy time reaches.
+ALONE = ("bounds",)
 FUSIONS = ("mean", "agreement")
 GATES = ("score", "surprise")
 CALIBRATIONS = ("live", "folds", "training")
@@ -152,14 +154,15 @@ class Detectors(Section):
     agreement: Annotated[int, Whole(1, len(MEMBERS))] = Field(
         default=_DETECTORS.agreement, description="How many must agree, where `fusion` is `agreement`."
     )
-    alone: Annotated[tuple[str, ...], Items(Choice(MEMBERS), 0, len(MEMBERS))] = Field(
+    alone: Annotated[tuple[str, ...], Items(Choice(ALONE), 0, len(ALONE))] = Field(
         default=_DETECTORS.alone,
         description="Members that do not vote and need nobody to agree with them: they are judged by their own unit and not by a tail. "
         "Names that are not among `members` say nothing.",
     )
     alone_at: Annotated[float, Real(1.01, 1000)] = Field(
         default=_DETECTORS.alone_at,
-        description="How much of their own unit counts as the risk; for `bounds`, how many times further than healthy time a channel must be.",
+        description="How much of their own unit counts as the risk; for `bounds`, how many times further than healthy time a channel must be. "
+        "With a budget the threshold moves that, too.",
     )
     calibration: Annotated[str, Choice(CALIBRATIONS)] = Field(
         default=_DETECTORS.calibration,

@@ -56,7 +56,8 @@ class Former:
 def light(model: EntityModel) -> EntityModel:
     """The model with its small members only: a 400-channel subspace or forest is of megabytes, scales and tails are of kilobytes."""
     sizes = {name: sum(array.nbytes for array in one.arrays().values()) for name, one in model.detectors.items()}
-    most = _LIGHT * min(sizes.values())
+    # Of those that vote: what speaks alone has the smallest arrays, and would leave none of the others.
+    most = _LIGHT * min([sizes[name] for name in model.tails] or sizes.values())
     names = [name for name, size in sizes.items() if size <= most]
     return replace(
         model,

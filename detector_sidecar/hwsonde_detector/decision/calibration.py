@@ -121,7 +121,12 @@ def surprise(tail: Tail, scores: Floats) -> Floats:
     counted = np.interp(scores, tail.knots, tail.surprises)
     distance = np.clip(scores - tail.knots[-1], 0.0, 1e30) / tail.scale
     decades = counted + tail.excesses * np.log1p(distance / tail.excesses) / np.log(10)
-    over = np.maximum(decades - _LINEAR_DECADES, 0.0)
+    return bent(decades)
+
+
+def bent(decades: Floats) -> Floats:
+    """Decades of surprise as they are told: exact to 6, with the logarithm beyond (60 give 10); any shape."""
+    over = np.maximum(np.asarray(decades, np.float64) - _LINEAR_DECADES, 0.0)
     return np.asarray(np.minimum(decades, _LINEAR_DECADES) + np.log1p(over), np.float64)
 
 

@@ -114,10 +114,11 @@ def _steady(host: Host, times: Times, values: Floats, interval_ms: int, settings
         # It is still on its way.
         return False
     later = judge(first, second, times[half:], interval_ms, settings)
+    scores, alones = (calibrated(one, settings.episodes.risk) for one in (later.fused, later.alone))
     trial = Persistence()
     return not any(
-        trial.observe(score, index, settings.episodes, lasting=True, calibrated=True)[0]
-        for index, score in enumerate(calibrated(later.fused, settings.episodes.risk).tolist())
+        trial.observe(score, index, settings.episodes, lasting=True, calibrated=True, alone=alone)[0]
+        for index, (score, alone) in enumerate(zip(scores.tolist(), alones.tolist(), strict=True))
     )
 
 
@@ -136,6 +137,7 @@ def _force(host: Host, memory: Memory, progress: Progress, model: EntityModel, c
     host.strengths.clear()
     if not host.persistence.open:
         host.persistence.recent.clear()
+        host.persistence.alone = 0
     regimes.settling = None
     regimes.drop_pending()
     rest(regimes.former)

@@ -47,7 +47,7 @@ class Persistence:
         Parameters
         ----------
         score
-            Fused score over the threshold; NaN leaves everything as it is.
+            Fused score over the threshold; NaN leaves everything as it is, but that no windows follow each other across it.
         end_ms
             Time of the window's last row.
         lasting
@@ -59,6 +59,7 @@ class Persistence:
             The part of the score that a member says which needs nobody to agree.
         """
         if score != score:  # noqa: PLR0124  NaN
+            self.alone = 0
             return False, False
         self.recent.append(score >= settings.raise_at)
         self.alone = self.alone + 1 if alone >= settings.raise_at else 0
@@ -80,6 +81,13 @@ class Persistence:
             self.open, self.quiet = True, 0
             return True, False
         return False, False
+
+    def near(self, settings: EpisodeSettings, more: int = 0, *, alone: bool = False) -> bool:
+        """Whether the next loud window may open an episode, counting ``more`` loud ones that were not observed yet, which are ``alone`` or not."""
+        newest = list(self.recent)[max(len(self.recent) - settings.raise_of + more, 0) :]
+        agreed = sum(newest) + more >= max(settings.raise_windows - 1, 1)
+        lone = self.alone + more if alone or not more else 0
+        return agreed or (settings.alone_windows > 0 and lone >= max(settings.alone_windows - 1, 1))
 
     def settle(self, until_ms: int) -> None:
         """Open no episode before ``until_ms``; an open one stays open."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hwsonde_detector.decision.calibration import bent
 from hwsonde_detector.settings import DetectorSettings
 from hwsonde_detector.types import Floats
 
@@ -33,6 +34,8 @@ def spoken_alone(surprises: Floats, names: Sequence[str], settings: DetectorSett
 def alone_decades(ratios: Floats, at: float, risk: float) -> Floats:
     """Decades of surprise that ratios of a member's own unit count as: none at 1, which healthy time reaches, those of the risk at ``at``.
 
+    As with other members, they grow with the logarithm beyond six.
+
     Raises
     ------
     ValueError
@@ -40,7 +43,7 @@ def alone_decades(ratios: Floats, at: float, risk: float) -> Floats:
     """
     if at <= 1.0:
         raise ValueError(f"the ratio that counts as the risk must lie above 1, got {at}")
-    return np.asarray(-np.log10(risk) * np.maximum(np.asarray(ratios, np.float64) - 1.0, 0.0) / (at - 1.0), np.float64)
+    return bent(-np.log10(risk) * np.maximum(np.asarray(ratios, np.float64) - 1.0, 0.0) / (at - 1.0))
 
 
 def k_of_n(scores: Floats, k: int) -> Floats:

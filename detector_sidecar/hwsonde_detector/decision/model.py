@@ -81,6 +81,8 @@ class Judgement:
         bool (n, c): whether the window's last row lies outside of the channel's band.
     alone
         float64 (n): the part of ``fused`` that a member says which needs nobody to agree with it; 0 where there is none.
+    lone
+        float64 (n, c): how that part falls on the channels.
     """
 
     windows: NDArray[np.int64]
@@ -92,12 +94,15 @@ class Judgement:
     deviations: Floats
     outside: Mask
     alone: Floats
+    lone: Floats
 
 
 # A window is judged only if at least this share of what the model saw is known.
 _MIN_COVERAGE = 0.5
-# Weight in attribution from which a channel may be told of alone.
+# Weight in attribution from which a channel may be told of alone: that of use and throughput.
 _CAUSE = 0.3
+# A channel's part in what is said alone counts from this share of the loudest one's on.
+_LOUD_PART = 0.1
 # What a channel's evidence is made of: where it is, and how restless.
 _SHAPE = ("mean", "deviation")
 # Smallest usual distance of a window's mean and deviation, in spreads.
@@ -125,7 +130,7 @@ def fit_model(
     full = full_windows(times, interval_ms, width)
     if not full.any() or not len(kept):
         return None
-    streams = _streams(moved[:, kept], [channels[index] for index in kept], settings, 0, gaps(times, interval_ms))
+    streams = _streams(moved, channels, kept, settings, 0, gaps(times, interval_ms))
     live = heard.raw(len(times)) if heard is not None and settings.detectors.calibration == "live" else np.zeros((0, 0))
     streams = {stream: np.nan_to_num(rows[full], posinf=0.0, neginf=0.0) for stream, rows in streams.items()}
     detectors, tails = _fit_members(streams, live, settings)
@@ -165,15 +170,29 @@ def rows_before(settings: Settings) -> int:
 
 
 def _streams(
-    moved: Floats, channels: Sequence[Channel], settings: Settings, past: int, fresh: Mask
+    moved: Floats, channels: Sequence[Channel], kept: NDArray[np.int64], settings: Settings, past: int, fresh: Mask
 ) -> dict[Stream, Floats]:
-    """Every stream that a member sees, of standardised rows (past + n, k) of channels (k); ``fresh`` ones follow no other."""
+    """Every stream that a member sees, of standardised rows (past + n, c), of which k are kept; ``fresh`` ones follow no other.
+
+    What speaks of one channel alone sees those that were pruned, too: a burst in the learned time makes all channels alike.
+    """
     wanted = dict.fromkeys(member(name).stream for name in settings.detectors.members)
-    causes = np.array([channel.weight >= _CAUSE for channel in channels], np.bool_)
-    # What only shows that something is wrong, such as the sum of all CPU time, swings with the work: nothing is said of it alone.
-    own = {Stream.ROWS: np.where(causes, moved, 0.0)} if Stream.ROWS in wanted else {}
-    width, features = settings.window.rows, settings.window.features
-    return {stream: make_stream(stream, own.get(stream, moved), width, features, past, fresh) for stream in wanted}
+    width, features, seen = settings.window.rows, settings.window.features, moved[:, kept]
+    return {
+        stream: make_stream(
+            stream, moved[:, _causes(channels)] if stream is Stream.ROWS else seen, width, features, past, fresh
+        )
+        for stream in wanted
+    }
+
+
+def _causes(channels: Sequence[Channel]) -> NDArray[np.int64]:
+    """Indices of the channels that may be told of alone: sums of CPU time swing with the work, followers with what they follow.
+
+    Where a profile has nothing else, all are.
+    """
+    found = np.flatnonzero([channel.weight >= _CAUSE for channel in channels])
+    return found if len(found) else np.arange(len(channels))
 
 
 def judge(
@@ -184,8 +203,7 @@ def judge(
     moved = model.scale.standardise(values, model.channels)
     full = full_windows(times[past:], interval_ms, width)
     ends = np.flatnonzero(full) + past + width - 1
-    seen = [model.channels[index] for index in model.kept]
-    made = _streams(moved[:, model.kept], seen, settings, past, gaps(times, interval_ms))
+    made = _streams(moved, model.channels, model.kept, settings, past, gaps(times, interval_ms))
     streams = {stream: rows[full] for stream, rows in made.items()}
     known = {stream: np.isfinite(rows) for stream, rows in streams.items()}
     raw = np.zeros((len(ends), len(model.detectors)))
@@ -198,18 +216,33 @@ def judge(
         surprises[:, place] = (
             alone_decades(own, settings.detectors.alone_at, risk) if tail is None else surprise(tail, own)
         )
-    # Of the streams the one that knows least: a window with one missing row has no deviation.
-    coverage = (
-        np.min([part.mean(axis=1) for part in known.values()], axis=0) if len(model.kept) else np.zeros(len(ends))
-    )
+    # Of the streams of kept channels the one that knows least: a window with one missing row has no deviation.
+    shares = [part.mean(axis=1) for stream, part in known.items() if stream is not Stream.ROWS or len(known) == 1]
+    coverage = np.min(shares, axis=0) if len(model.kept) else np.zeros(len(ends))
     names = list(model.detectors)
     fused, alone = fuse(surprises, names, settings.detectors), spoken_alone(surprises, names, settings.detectors)
     fused = np.where(coverage >= _MIN_COVERAGE, fused, np.nan)
+    lone = _lone(model, streams, alone, settings)
     shape = window_features(moved[past:], width, _SHAPE)[full]
     means = shape[:, 0 :: len(_SHAPE)]
     channel_surprise = model.shape.surprise(shape).reshape(len(shape), len(model.channels), len(_SHAPE)).max(axis=2)
     outside = np.nan_to_num(np.abs(moved[ends])) > model.scale.band
-    return Judgement(ends, fused, surprises, raw, channel_surprise, coverage, means, outside, alone)
+    return Judgement(ends, fused, surprises, raw, channel_surprise, coverage, means, outside, alone, lone)
+
+
+def _lone(model: EntityModel, streams: Mapping[Stream, Floats], alone: Floats, settings: Settings) -> Floats:
+    """Parts (n, c) of what members say alone (n) by channel; windows in which they say nothing have none."""
+    parts, loud, causes = (
+        np.zeros((len(alone), len(model.channels))),
+        np.flatnonzero(alone > 0),
+        _causes(model.channels),
+    )
+    for name in settings.detectors.alone if len(loud) else ():
+        if name in model.detectors:
+            seen = np.nan_to_num(streams[member(name).stream][loud])
+            own = model.detectors[name].contributions(seen).reshape(len(loud), len(causes), -1).sum(axis=2)
+            parts[np.ix_(loud, causes)] += np.where(own >= _LOUD_PART * own.max(axis=1, keepdims=True), own, 0.0)
+    return parts
 
 
 def _kept(moved: Floats, channels: tuple[Channel, ...], settings: Settings) -> NDArray[np.int64]:

@@ -77,7 +77,7 @@ def turn(host: Host, row: Floats, at_ms: int, interval_ms: int, settings: Settin
             return ""
         because = STARTED
         forget_windows(host.persistence)
-    elif reason is STOP and sum(host.persistence.recent) >= max(rules.raise_windows - 1, 1):
+    elif reason is STOP and host.persistence.near(rules):
         # The end of a workload does not explain what began before: it may have ended because of it.
         return ""
     regimes.begin(reason)
@@ -88,7 +88,7 @@ def feel(
     host: Host,
     model: EntityModel,
     score: Score,
-    evidence: tuple[Floats, Floats],
+    evidence: tuple[Floats, Floats, bool],
     rows: Frame,
     interval_ms: int,
     settings: Settings,
@@ -102,7 +102,7 @@ def feel(
     score
         The window's score.
     evidence
-        float64 (c) each: surprises of the channels, and their strength.
+        float64 (c) each: surprises of the channels, and their strength; and whether a member says so that needs nobody to agree.
     rows
         The newest rows, the last of which ends the window.
 
@@ -112,13 +112,13 @@ def feel(
         Score and strength (c): the given ones, or those of the channels that no workload explains.
     """
     regimes, rules = host.regimes, settings.episodes
-    surprises, strength = evidence
+    surprises, strength, alone = evidence
     loud, held = score.fused >= rules.raise_at, False
     if not loud:
         rest(regimes.former)
     elif score.calibrated and regimes.former:
         held = compare(regimes.former, rows, interval_ms, settings, busy=bool(regimes.marks.on))
-    if loud and regimes.settling is None and _next_phase(host, settings):
+    if loud and regimes.settling is None and _next_phase(host, settings, alone=alone):
         regimes.begin(PHASE)
     if regimes.settling is not None:
         _count(regimes.settling, loud=loud)
@@ -202,16 +202,15 @@ def _late(episode: Episode | None, at_ms: int, interval_ms: int) -> bool:
     """Whether an episode is so young, and of such channels, that a workload whose mark comes only now explains it."""
     if episode is None or at_ms - episode.start_ms > _LATE_ROWS * interval_ms:
         return False
-    return all(part.channel.role is not Role.FAULT for part in episode.top[:_LOUDEST])
+    return bool(episode.top) and all(part.channel.role is not Role.FAULT for part in episode.top[:_LOUDEST])
 
 
-def _next_phase(host: Host, settings: Settings) -> bool:
-    """Whether an episode of a young regime is about to open."""
-    regimes, rules = host.regimes, settings.episodes
+def _next_phase(host: Host, settings: Settings, *, alone: bool) -> bool:
+    """Whether an episode of a young regime is about to open with this loud window or the next."""
+    regimes = host.regimes
     if not regimes.young or host.persistence.open or not _may_begin(regimes, settings):
         return False
-    newest = list(host.persistence.recent)[max(len(host.persistence.recent) - rules.raise_of + 1, 0) :]
-    return sum(newest) + 1 >= max(rules.raise_windows - 1, 1)
+    return host.persistence.near(settings.episodes, 1, alone=alone)
 
 
 def _settled(regimes: Regimes, settings: Settings) -> bool:

@@ -47,9 +47,13 @@ def evidence(surprises: Floats, channels: Sequence[Channel], deviations: Floats 
     deviations
         float64 (n, c): signed mean deviation over the window, in spreads, NaN where not known; without it no flow is known to have fallen.
     """
-    weights = np.array([channel.weight for channel in channels])
     decades = np.minimum(surprises, _RARE) + _BEYOND * np.maximum(surprises - _RARE, 0.0)
-    strength = np.maximum(decades - KNEE, 0.0) * weights
+    return weighed(np.maximum(decades - KNEE, 0.0), channels, deviations)
+
+
+def weighed(parts: Floats, channels: Sequence[Channel], deviations: Floats | None = None) -> Floats:
+    """Parts (n, c) times the weights of c channels; a flow that fell counts a tenth: something else may hold it up. Deviations as in `evidence`."""
+    strength = parts * np.array([channel.weight for channel in channels])
     if deviations is not None:
         flows = np.array([channel.flow for channel in channels], np.bool_)
         strength = np.where(flows & (np.nan_to_num(deviations) < _FELL), strength * _FELL_WEIGHT, strength)

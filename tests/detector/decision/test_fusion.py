@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hwsonde_detector.decision.fusion import k_of_n
+from hwsonde_detector.decision.fusion import alone_decades, fuse, k_of_n, spoken_alone
+from hwsonde_detector.settings import DetectorSettings
 from hwsonde_detector.types import Floats
 from tests.detector.decision import naive_calibration as naive
 
@@ -46,3 +47,29 @@ def test_input_is_not_changed() -> None:
 def test_impossible_agreement_is_refused(scores: Floats, k: int) -> None:
     with pytest.raises(ValueError, match="k-of-n needs"):
         k_of_n(scores, k)
+
+
+MEMBERS = ("zscore", "extremes", "bounds")
+
+
+def test_who_speaks_alone_does_not_vote_and_needs_nobody() -> None:
+    rows = np.array([[1.0, 4.0, 0.0], [4.0, 1.0, 5.0], [4.0, 3.5, 1.0]])
+    settings = DetectorSettings(MEMBERS, agreement=2, alone=("bounds",))
+    assert fuse(rows, MEMBERS, settings).tolist() == [1.0, 5.0, 3.5]
+    assert spoken_alone(rows, MEMBERS, settings).tolist() == [0.0, 5.0, 1.0]
+    assert fuse(rows, MEMBERS, DetectorSettings(MEMBERS, fusion="mean", alone=("bounds",))).tolist() == [2.5, 5.0, 3.75]
+    # With nobody else, it is all there is.
+    assert fuse(rows[:, 2:], ("bounds",), settings).tolist() == [0.0, 5.0, 1.0]
+    voting = DetectorSettings(MEMBERS, agreement=2, alone=())
+    assert fuse(rows, MEMBERS, voting).tolist() == [1.0, 4.0, 3.5]
+    assert spoken_alone(rows, MEMBERS, voting).tolist() == [0.0, 0.0, 0.0]
+    # A former regime's model may lack it.
+    assert fuse(rows[:, :2], MEMBERS[:2], settings).tolist() == [1.0, 1.0, 3.5]
+
+
+def test_ratios_count_as_decades_from_what_healthy_time_reaches_on() -> None:
+    found = alone_decades(np.array([0.2, 1.0, 1.5, 2.0, 3.0, 1e12]), 2.0, 1e-3)
+    assert found[:5] == pytest.approx([0.0, 0.0, 1.5, 3.0, 6.0])
+    assert 6.0 < found[5] < 40.0, "beyond six decades there is more or less broken, not more or less rare"
+    with pytest.raises(ValueError, match="must lie above 1"):
+        alone_decades(np.ones(1), 1.0, 1e-3)

@@ -11,6 +11,7 @@ from hwsonde_detector.decision.episodes import Persistence
 from hwsonde_detector.decision.learning import Memory, Progress, align
 from hwsonde_detector.decision.model import fit_model, judge
 from hwsonde_detector.decision.scaling import fit_scale, untransform
+from hwsonde_detector.hoststate import persistence_document, read_persistence
 from hwsonde_detector.settings import EpisodeSettings, LearningSettings
 from hwsonde_detector.signals.windows import transform
 from hwsonde_detector.types import Channel, Device, Frame, Subsystem
@@ -135,10 +136,49 @@ def test_what_a_member_says_alone_needs_no_lasting_row_of_others() -> None:
 def test_nothing_opens_while_a_condition_is_missing(lasting: bool, calibrated: bool, settled_ms: int) -> None:
     state = Persistence()
     state.settle(settled_ms)
+    # By agreement; what is said alone asks for no lasting row.
+    alone = 0.0 if not lasting else 9.0
     assert not any(
-        state.observe(9.0, index, EpisodeSettings(alone_windows=0), lasting=lasting, calibrated=calibrated)[0]
+        state.observe(9.0, index, EpisodeSettings(), lasting=lasting, calibrated=calibrated, alone=alone)[0]
         for index in range(50)
     )
+
+
+def test_windows_with_an_unknown_one_between_them_are_not_in_a_row() -> None:
+    state, rules = Persistence(), EpisodeSettings(raise_windows=5, alone_windows=2)
+    loud = (9.0, float("nan"), 9.0, 0.1, 9.0)
+    said = [
+        state.observe(score, at, rules, lasting=True, calibrated=True, alone=score)[0] for at, score in enumerate(loud)
+    ]
+    assert not any(said)
+    assert state.observe(9.0, 9, rules, lasting=True, calibrated=True, alone=9.0)[0]
+
+
+def test_near_says_one_loud_window_ahead_of_an_episode() -> None:
+    rules = EpisodeSettings(raise_windows=4, raise_of=5, alone_windows=2)
+    state = Persistence()
+    assert not state.near(rules)
+    assert not state.near(rules, 1)
+    assert state.near(rules, 1, alone=True), "the next such window would open one"
+    for index in range(2):
+        state.observe(2.0, index, rules, lasting=True, calibrated=True)
+    assert state.near(rules, 1)
+    assert not state.near(rules)
+    state.observe(2.0, 2, rules, lasting=True, calibrated=True)
+    assert state.near(rules)
+    lone = Persistence()
+    lone.observe(2.0, 0, rules, lasting=True, calibrated=True, alone=2.0)
+    assert lone.near(rules)
+
+
+def test_a_persistence_outlives_a_restart_and_is_read_from_older_states() -> None:
+    state = Persistence()
+    state.observe(2.0, 0, EpisodeSettings(), lasting=True, calibrated=True, alone=2.0)
+    document = persistence_document(state)
+    assert read_persistence(document) == state
+    assert state.alone == 1
+    del document["alone"]
+    assert read_persistence(document).alone == 0
 
 
 def test_unknown_score_changes_nothing() -> None:

@@ -100,6 +100,12 @@ def test_a_fault_that_no_workload_explains_pages_at_any_time(after: int) -> None
     assert ("learned", 300 + REGIMES.learn_rows - 1) in changes(outputs)
 
 
+def test_a_hiccup_of_a_fault_while_a_workload_is_learned_does_not_page() -> None:
+    spans = [(300, 500)]
+    _, outputs = play(ticks(420, used_by(spans), {"job:1": spans}, [(305, 306), (330, 331)]), plan_for())
+    assert not events(outputs)
+
+
 @pytest.mark.slow
 def test_what_a_workload_explains_waits_while_one_is_learned_and_pages_later() -> None:
     spans = [(300, 800)]
