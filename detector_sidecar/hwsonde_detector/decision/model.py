@@ -99,8 +99,8 @@ class Judgement:
 
 # A window is judged only if at least this share of what the model saw is known.
 _MIN_COVERAGE = 0.5
-# Weight in attribution from which a channel may be told of alone: that of use and throughput.
-_CAUSE = 0.3
+# Weight in attribution from which a channel may be told of alone: use and throughput (0.3) shift with the work for good, and may not.
+_CAUSE = 0.5
 # A channel's part in what is said alone counts from this share of the loudest one's on.
 _LOUD_PART = 0.1
 # What a channel's evidence is made of: where it is, and how restless.
@@ -187,7 +187,7 @@ def _streams(
 
 
 def _causes(channels: Sequence[Channel]) -> NDArray[np.int64]:
-    """Indices of the channels that may be told of alone: sums of CPU time swing with the work, followers with what they follow.
+    """Indices of the channels that may be told of alone: use and sums swing with the work, followers with what they follow.
 
     Where a profile has nothing else, all are.
     """
