@@ -18,6 +18,7 @@ from quickstart.watch import LiveLine, Watch, learning, live_line
 POLL_SECONDS = 0.25
 QUIET_LOOKS = 5
 QUIET_WINDOWS = 12
+SAY_SECONDS = 20.0
 RESOLVE_SECONDS = 120.0
 PATIENCE = 3.0
 BUSY_LOAD = 0.9
@@ -86,26 +87,42 @@ def wait_calibrated(watch: Watch, live: LiveLine) -> None:
 
 
 def wait_quiet(watch: Watch, live: LiveLine, patience: float = 180.0) -> None:
-    """Wait until scores flow, no episode is open and the host is quiet.
+    """Wait until scores flow, nothing of an earlier fault is left and the host is quiet; says what it waits for when that takes long.
 
     Raises
     ------
     QuickstartError
-        If the host stays busy.
+        If the host stays busy: what it is that does not end.
     """
-    quiet, end = 0, time.monotonic() + patience
+    quiet, begin, said = 0, time.monotonic(), False
     while quiet < QUIET_LOOKS:
-        health = watch.health
-        calm = health.score is not None and health.score < 1 and not health.incidents and not health.alerts_firing
-        # Nothing is raised in the first rows after a start, which costs the host a little itself.
-        quiet = quiet + 1 if calm and not watch.book.open and health.windows_scored >= QUIET_WINDOWS else 0
-        if time.monotonic() > end:
+        why, now = unrest(watch), time.monotonic()
+        quiet = 0 if why else quiet + 1
+        if now - begin > patience:
             raise QuickstartError(
-                "this host does not come to rest, so a fault could not be told apart: try again later"
+                f"a fault could not be told apart, as this host does not come to rest: {why or 'never for long'}: try again later"
             )
-        live.show(live_line(watch), time.monotonic())
+        if why and not said and now - begin > SAY_SECONDS:
+            said = True
+            live.say(f"Before a fault is made: {why}. Waiting for its end, at most {patience:.0f} s in all.")
+        live.show(live_line(watch), now)
         time.sleep(1.0)
         watch.look()
+
+
+def unrest(watch: Watch) -> str:
+    """What would make a fault of now hard to tell apart, in words; empty if nothing."""
+    health = watch.health
+    # Nothing is raised in the first rows after a start, which costs the host a little itself.
+    if health.score is None or health.windows_scored < QUIET_WINDOWS:
+        return f"{health.windows_scored} of {QUIET_WINDOWS} windows are scored since the start"
+    if health.incidents:
+        return f"an incident is open ({', '.join(health.incidents)}), score {health.score:.2f}"
+    if health.alerts_firing:
+        return "an alert of something earlier is still firing"
+    if watch.book.open:
+        return "a page of something earlier is not resolved yet"
+    return f"the score is {health.score:.2f}, not below 1" if health.score >= 1 else ""
 
 
 def watch_fault(watch: Watch, what: Plan, seconds: float, directory: Path, say: Callable[[str], None]) -> Timeline:
