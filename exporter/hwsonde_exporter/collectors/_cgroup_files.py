@@ -91,14 +91,13 @@ def pressure_rows(read: Read, group: Group) -> list[Row]:
 
 
 def memory_rows(read: Read, group: Group) -> list[Row]:
-    """Memory used, its limit, and what happened at the limit."""
+    """Memory used, its limit, and what happened at the limit; of version 1 `limit_counts` tells the latter."""
     folder = group.where.get("memory")
     if folder is not None:
         stat = _table(read, folder, "memory.stat")
         limit = _number(read, folder, "memory.limit_in_bytes")
         names = (b"total_rss", b"total_cache", b"total_pgmajfault")
-        events = {b"oom_kill": _table(read, folder, "memory.oom_control").get(b"oom_kill")}
-        events[b"max"] = _number(read, folder, "memory.failcnt")
+        events: dict[bytes, int] = {}
     else:
         folder = group.where.get(UNIFIED)
         stat = _table(read, folder, "memory.stat")
@@ -116,6 +115,15 @@ def memory_rows(read: Read, group: Group) -> list[Row]:
         (table.MAJOR_FAULTS, (), stat.get(names[2])),
     )
     return [(metric, labels, value, 1) for metric, labels, value in values if value is not None]
+
+
+def limit_counts(read: Read, folder: str) -> dict[str, int]:
+    """How often a group of version 1 met its own limit of memory (``max``), and how many of its processes were killed for it (``oom_kill``)."""
+    found = {
+        "max": _number(read, folder, "memory.failcnt"),
+        "oom_kill": _table(read, folder, "memory.oom_control").get(b"oom_kill"),
+    }
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def io_rows(read: Read, group: Group, stacked: Callable[[bytes], bool]) -> list[Row]:

@@ -21,6 +21,7 @@ from hwsonde_exporter.collectors._cgroup_files import (
 from hwsonde_exporter.collectors._cgroups import UNIFIED, Forest, Group, Hierarchy, find_hierarchies, is_part, walk
 from hwsonde_exporter.collectors._files import entries
 from hwsonde_exporter.collectors._workload_counters import Continued
+from hwsonde_exporter.collectors._workload_limits import LimitCounts
 from hwsonde_exporter.collectors._workload_names import Rank
 from hwsonde_exporter.collectors._workload_network import NamespaceReader
 from hwsonde_exporter.collectors._workload_others import Others
@@ -76,6 +77,7 @@ class WorkloadCollector:
         self._namespaces = NamespaceReader(self._read, procfs)
         self._continued = Continued()
         self._others = Others()
+        self._limits = LimitCounts()
         self._trees: list[Hierarchy] = []
         self._forest = Forest({}, complete=True)
         self._selection = Selection((), (), 0)
@@ -176,6 +178,7 @@ class WorkloadCollector:
             *cpu_rows(self._read, group, self._ticks),
             *pressure_rows(self._read, group),
             *memory_rows(self._read, group),
+            *self._limits.rows(self._read, (name, identity), entity.members),
             *io_rows(self._read, group, self._is_stacked),
             *thread_rows(self._read, group),
         ]

@@ -257,6 +257,24 @@ def test_a_job_that_ended_ends_and_one_of_the_same_name_goes_on(machine: Make) -
     assert again[OTHER,] >= gone[OTHER,]
 
 
+def test_limits_met_in_a_jobs_steps_are_the_jobs_and_never_fall(machine: Make) -> None:
+    met, killed = (
+        ("hwsonde_workload_memory_limit_events_total", "slurm:771", "max"),
+        ("hwsonde_workload_oom_kills_total", "slurm:771"),
+    )
+    host = machine(trees.slurm_v1())
+    before = host.collect()
+    host.add(
+        trees.group_v1("/slurm/uid_1004/job_771/step_9", trees.Use(1.0, oom_kills=2)) | trees.root_v1(912_001.0, 66)
+    )
+    with_step = host.collect(1)
+    assert (with_step[met] - before[met], with_step[killed] - before[killed]) == (14, 2)
+    host.remove("/slurm/uid_1004/job_771/step_9")
+    host.add(trees.root_v1(912_002.0, 65))
+    after = host.collect(1)
+    assert (after[met], after[killed]) == (with_step[met], with_step[killed])
+
+
 def test_threads_beyond_the_budget_are_counted(machine: Make) -> None:
     answer = machine(trees.slurm_v1(), WorkloadOptions(tasks=3)).collect()
     assert answer["hwsonde_workload_tasks_unread", "slurm:771"] == 1
