@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from hwsonde_detector.types import Channel, Contribution, Device, Direction, Entity, Subsystem
+from hwsonde_detector.types.samples import SWING
 
 _STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SMALL_STEPS = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
@@ -148,11 +149,21 @@ def _first(subsystem: Subsystem, device: Device | None, top: Sequence[Contributi
 
 
 def _others(first: Contribution, device: Device | None, top: Sequence[Contribution]) -> str:
-    """The loudest other channels with their sizes, those of the named part before those of others."""
-    near = [entry for entry in top if entry is not first and _near(entry.channel, first.channel, device)]
-    far = [entry for entry in top if entry is not first and not _near(entry.channel, first.channel, device)]
+    """The loudest other channels with their sizes, those of the named part before those of others; no quantity is told of twice."""
+    told, other = {_quantity_of(first.channel)}, []
+    for entry in top:
+        if _quantity_of(entry.channel) not in told:
+            told.add(_quantity_of(entry.channel))
+            other.append(entry)
+    near = [entry for entry in other if _near(entry.channel, first.channel, device)]
+    far = [entry for entry in other if not _near(entry.channel, first.channel, device)]
     texts = [f"{channel_label(entry.channel, device)} {_briefly(entry)}" for entry in (*near, *far)[:_OTHERS]]
     return f"also {', '.join(texts)}" if texts else ""
+
+
+def _quantity_of(channel: Channel) -> tuple[str, Device | None]:
+    """What a channel is about: how much something moves about says little beside where it is."""
+    return channel.title.removeprefix(SWING) or channel.name, channel.device
 
 
 def _near(channel: Channel, first: Channel, device: Device | None) -> bool:

@@ -94,6 +94,10 @@ class Device:
     name: str
 
 
+SWING = "swing of "
+"""What the title of a channel begins with that tells how much a sampled quantity moves about."""
+
+
 @dataclass(frozen=True, slots=True)
 class Channel:
     """One number over time for one entity.

@@ -108,6 +108,17 @@ def test_a_title_names_the_part_where_no_device_is_to_blame():
     assert title(ENTITY, Subsystem.GPU, (FULL, IDLE), 0) == "n17 gpu: unusual since 00:00:00Z"
 
 
+def test_a_quantity_is_told_of_once():
+    swing = replace(
+        WEAK, channel=replace(CLOCK, name="gpu_clock_sampled{gpu=3,statistic=deviation}", title="swing of SM clock")
+    )
+    text = title(ENTITY, Subsystem.GPU, (SLOW, swing, WEAK, replace(swing, share=0.01)), SINCE, (GPU,))
+    assert text.endswith("since 19:23:41Z; also power 310 W (expected at least 650 W)")
+    # Of another device it is another quantity.
+    elsewhere = replace(swing, channel=replace(swing.channel, device=Device("gpu", "5")))
+    assert "also swing of SM clock of gpu 5" in title(ENTITY, Subsystem.GPU, (SLOW, elsewhere), SINCE, (GPU,))
+
+
 def test_the_loudest_channel_of_the_named_device_comes_first():
     other = replace(SLOW, channel=replace(CLOCK, name="gpu_clock{gpu=5}", device=Device("gpu", "5")), share=0.7)
     text = title(ENTITY, Subsystem.GPU, (other, SLOW, WEAK), SINCE, (GPU,))

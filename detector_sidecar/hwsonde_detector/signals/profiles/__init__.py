@@ -35,6 +35,7 @@ from hwsonde_detector.signals.profiles.schema import (
     TermEntry,
 )
 from hwsonde_detector.signals.profiles.slow import filters, group_rules, setting_rules
+from hwsonde_detector.types.samples import SWING
 
 __all__ = ["Profile", "parse_profile"]
 
@@ -308,4 +309,4 @@ def _rule(
 
 def _title(entry: MetricEntry | RatioEntry, formula: Formula) -> str:
     """What people call a channel; how much a sampled quantity moves about is called its swing."""
-    return f"swing of {entry.title}" if entry.title and formula is Formula.DEVIATION else entry.title
+    return f"{SWING}{entry.title}" if entry.title and formula is Formula.DEVIATION else entry.title
