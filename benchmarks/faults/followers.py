@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from benchmarks.faults import rules
 from benchmarks.faults.alarms import GAP_MS, Alarm, Runs, Voice
 from benchmarks.faults.labels import DATA, Span, inside
+from benchmarks.faults.silence import Silence, down_ms
 from hwsonde_detector.decision.learning import align
 from hwsonde_detector.engines.local import LocalEngine
 from hwsonde_detector.signals.channels import ChannelState, advance
@@ -45,20 +47,26 @@ def node_of(entity: Entity) -> str:
 class Shipped:
     """The detector as it runs live; its alarms are its episodes, and the subsystem is the one that an episode opens with.
 
+    Beside it works the shipped rule for an exporter that does not answer: the detector leaves silence to it.
+
     Parameters
     ----------
     plan
         Settings and profiles.
+    every_ms
+        Scrape interval.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, every_ms: int = 1000) -> None:
         self._engine = LocalEngine(plan)
+        self._silence = Silence(down_ms(every_ms))
         self._voices: dict[str, Voice] = {}
         self._open: dict[str, Alarm] = {}
         self._differing: dict[str, set[str]] = {}
 
     def take(self, batch: SampleBatch, now_ms: int) -> None:
         """Score a tick."""
+        self._silence.take(batch)
         outputs = self._engine.step(batch, now_ms)
         for report in outputs.reports:
             voice = self._voices.setdefault(node_of(report.entity), Voice())
@@ -102,8 +110,12 @@ class Shipped:
             self._differing[node] = differing
 
     def voices(self) -> dict[str, Voice]:
-        """What it said."""
-        return self._voices
+        """What it and the rule said."""
+        found = dict(self._voices)
+        for node, alarms in self._silence.alarms.items():
+            own = found.get(node, Voice())
+            found[node] = replace(own, alarms=sorted([*own.alarms, *alarms], key=lambda alarm: alarm.start_ms))
+        return found
 
 
 class _Rows:

@@ -161,7 +161,7 @@ def methods(plans: Mapping[str, Plan], sessions: Iterable[Session], every_ms: in
     learning = [
         (session.segments[0][0], session.learned_ms) for session in sessions if session.learned_ms and session.segments
     ]
-    followers: dict[str, Follower] = {name: Shipped(plan) for name, plan in plans.items()}
+    followers: dict[str, Follower] = {name: Shipped(plan, every_ms) for name, plan in plans.items()}
     followers["mean abs z"] = MeanZ(load_profiles(("hwsonde",)), learning, every_ms, nodes)
     followers["threshold rules"] = Rules(load_profiles((str(RULES),))[0], every_ms, nodes)
     return followers

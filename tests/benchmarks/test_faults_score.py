@@ -19,6 +19,7 @@ from benchmarks.faults.labels import DATA, Book, Injection, Session
 from benchmarks.faults.report import document, markdown, summary
 from benchmarks.faults.rules import BOUNDS, votes
 from benchmarks.faults.score import Outcome, Result, follow, judge, presets, score
+from benchmarks.faults.silence import Silence, down_ms
 from benchmarks.faults.stage import RULES
 from benchmarks.faults.thinning import Thinner
 from hwsonde_detector.config import load_profiles
@@ -378,3 +379,21 @@ def test_what_the_detector_tells_of_data_and_settings_is_heard() -> None:
     said = shipped.voices()["n"]
     assert said.alarms == [Alarm("n", 4000, 13_000, DATA)]
     assert said.findings == [Alarm("n", 5000, 5000, "memory"), Alarm("n", 20_000, 20_000, "memory")]
+
+
+def ups(values: list[float], begin_ms: int, node: str = "host") -> SampleBatch:
+    times = np.arange(len(values)) * 1000 + begin_ms
+    series = (Series("up", (("job", "hwsonde-exporter"), ("node", node))),)
+    return SampleBatch(series, np.array([0, len(values)]), times, np.array(values))
+
+
+def test_an_exporter_is_down_after_the_rules_time_and_not_before() -> None:
+    assert (down_ms(1000), down_ms(15_000)) == (45_000, 180_000)
+    silence = Silence(45_000)
+    silence.take(ups([1.0] * 10 + [0.0] * 44 + [1.0], 0))
+    assert not silence.alarms, "it was started again in time"
+    silence.take(ups([0.0] * 30, 100_000))
+    silence.take(ups([0.0] * 30 + [1.0] * 5, 130_000))
+    assert silence.alarms == {"host": [Alarm("host", 145_000, 159_000, DATA)]}
+    silence.take(ups([0.0] * 60, 200_000, "other"))
+    assert [alarm.start_ms for alarm in silence.alarms["other"]] == [245_000]

@@ -43,6 +43,8 @@ class ExporterHang(Injector):
 
     kind = "exporter_hang"
     subsystems = frozenset({DATA})
+    # A restart by hand takes half a minute, and is no fault.
+    least_seconds = 75.0
 
     def __init__(self) -> None:
         self._pid = 0
