@@ -131,7 +131,7 @@ def read_persistence(part: Mapping[str, Any]) -> Persistence:
     """Take back what `persistence_document` gave."""
     # States of versions in which every member had to agree lack `alone`.
     recent, alone = deque(map(bool, part["recent"])), int(part.get("alone", 0))
-    return Persistence(recent, alone, int(part["quiet"]), bool(part["open"]), int(part["settled_ms"]))
+    return Persistence(recent, alone, float(part["quiet"]), bool(part["open"]), int(part["settled_ms"]))
 
 
 def read_entity(pairs: Iterable[Iterable[Any]]) -> Entity:

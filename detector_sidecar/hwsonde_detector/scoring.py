@@ -20,6 +20,9 @@ from hwsonde_detector.types import Entity, Floats, Frame, Score, Times
 _LOUDEST = 5
 _TOP_DEVICES = 10
 
+# What is said alone counts so many times what all channels' own tails say together.
+_LONE = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -58,9 +61,12 @@ def judge_rows(model: EntityModel, rows: Frame, new: int, interval_ms: int, sett
     judgement = judge(model, values[first:], rows.times[first:], interval_ms, settings, past)
     window = {int(end) + first: index for index, end in enumerate(judgement.windows)}
     strengths = evidence(judgement.surprises, model.channels, judgement.deviations)
-    # A burst in the learned time makes even a channel's own tail so long that nothing lies beyond it: what speaks alone then also says where.
-    bare = (strengths.sum(axis=1) <= 0) & (judgement.alone > 0)
-    strengths[bare] = weighed(judgement.lone[bare], model.channels, judgement.deviations[bare])
+    # A burst in the learned time makes a channel's own tail so long that little or nothing lies beyond it: what speaks alone also says where.
+    # By the ratios and not by their squares: of parts that fail alike none may be lost.
+    lone = weighed(np.sqrt(judgement.lone), model.channels, judgement.deviations)
+    told = lone.sum(axis=1) > 0
+    size = np.maximum(strengths.sum(axis=1), judgement.alone)[told]
+    strengths[told] += _LONE * (size / lone.sum(axis=1)[told])[:, None] * lone[told]
     return Judged(model, new, rows, rows.times, values, judgement, strengths, window)
 
 

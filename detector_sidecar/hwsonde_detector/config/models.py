@@ -226,7 +226,8 @@ class Episodes(Section):
         description="It also opens when this many in a row are by a member of `detectors.alone`, which asks for several rows itself; 0: never.",
     )
     clear_windows: Annotated[int, Whole(1, 10_000)] = Field(
-        default=_EPISODES.clear_windows, description="It closes after this many windows in a row below `clear_at`."
+        default=_EPISODES.clear_windows,
+        description="It closes after this many windows in a row below `clear_at`; one between there and `raise_at` counts half.",
     )
     settle_rows: Annotated[int, Whole(0, 10_000)] = Field(
         default=_EPISODES.settle_rows, description="Rows after a start or a gap in which no episode opens."

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from hwsonde_detector.settings import EpisodeSettings
 
+# What is so much louder than asked needs no second window, where a row is long.
+_LOUD = 2.6
+
 
 @dataclass(slots=True)
 class Persistence:
@@ -17,9 +20,11 @@ class Persistence:
     recent
         Whether each of the last ``raise_of`` windows was at least ``raise_at``.
     alone
-        How many of the newest windows in a row were so by a member that needs nobody to agree.
+        How many of the newest windows in a row were so by a member that needs nobody to agree; of long rows, one that was far louder than
+        asked counts for two.
     quiet
-        Windows in a row below ``clear_at`` since the episode opened.
+        Windows in a row below ``clear_at`` since the episode opened; one between there and ``raise_at`` counts half: what lies there need not be
+        what opened the episode, and would hide the next fault.
     open
         Whether an episode is open.
     settled_ms
@@ -28,7 +33,7 @@ class Persistence:
 
     recent: deque[bool] = field(default_factory=deque)
     alone: int = 0
-    quiet: int = 0
+    quiet: float = 0.0
     open: bool = False
     settled_ms: int = 0
 
@@ -41,6 +46,7 @@ class Persistence:
         lasting: bool,
         calibrated: bool,
         alone: float = 0.0,
+        long_rows: bool = False,
     ) -> tuple[bool, bool]:
         """Take one window's score and say ``(opens, closes)``.
 
@@ -57,16 +63,21 @@ class Persistence:
             Whether scores count yet.
         alone
             The part of the score that a member says which needs nobody to agree.
+        long_rows
+            Whether a row sums up more than a hiccup, so that one can be evidence enough.
         """
         if score != score:  # noqa: PLR0124  NaN
             self.alone = 0
             return False, False
         self.recent.append(score >= settings.raise_at)
-        self.alone = self.alone + 1 if alone >= settings.raise_at else 0
+        loud = 2 if long_rows and alone >= _LOUD * settings.raise_at else 1
+        self.alone = self.alone + loud if alone >= settings.raise_at else 0
         while len(self.recent) > settings.raise_of:
             self.recent.popleft()
         if self.open:
-            self.quiet = self.quiet + 1 if score < settings.clear_at else 0
+            self.quiet += 1.0 if score < settings.clear_at else 0.5
+            if score >= settings.raise_at:
+                self.quiet = 0.0
             if self.quiet >= settings.clear_windows:
                 self.open = False
                 self.recent.clear()
@@ -78,7 +89,7 @@ class Persistence:
         agreed = lasting and sum(self.recent) >= settings.raise_windows
         by_one = 0 < settings.alone_windows <= self.alone
         if calibrated and end_ms >= self.settled_ms and (agreed or by_one):
-            self.open, self.quiet = True, 0
+            self.open, self.quiet = True, 0.0
             return True, False
         return False, False
 

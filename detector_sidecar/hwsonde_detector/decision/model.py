@@ -22,6 +22,9 @@ from hwsonde_detector.signals.streams import Stream, columns, gaps, make_stream,
 from hwsonde_detector.signals.windows import full_windows, window_features
 from hwsonde_detector.types import Channel, Floats, Mask, Times
 
+ENOUGH_MS = 3000
+"""Evidence of so many milliseconds is more than a hiccup. A gauge tells of one moment, however seldom it is read."""
+
 _FOLDS = 4
 
 
@@ -133,15 +136,18 @@ def fit_model(
     streams = _streams(moved, channels, kept, settings, 0, gaps(times, interval_ms))
     live = heard.raw(len(times)) if heard is not None and settings.detectors.calibration == "live" else np.zeros((0, 0))
     streams = {stream: np.nan_to_num(rows[full], posinf=0.0, neginf=0.0) for stream, rows in streams.items()}
-    detectors, tails = _fit_members(streams, live, settings)
+    detectors, tails = _fit_members(streams, live, settings, _quick(channels, interval_ms))
     shape = fit_columns(window_features(moved, width, _SHAPE)[full], _SHAPE_FLOOR)
     return EntityModel(channels, scale, kept, detectors, tails, shape, int(times[-1]), len(times))
 
 
 def _fit_members(
-    streams: Mapping[Stream, Floats], live: Floats, settings: Settings
+    streams: Mapping[Stream, Floats], live: Floats, settings: Settings, quick: Mask
 ) -> tuple[dict[str, Detector], dict[str, Tail]]:
-    """Every member, and tails of those that vote; of the streams (n, columns) and of scores (rows, members) as they were given live, if any."""
+    """Every member, and tails of those that vote; of the streams (n, columns) and of scores (rows, members) as they were given live, if any.
+
+    ``quick`` says of which of the channels that may be told of alone one row tells enough.
+    """
     detectors: dict[str, Detector] = {}
     tails: dict[str, Tail] = {}
     for place, name in enumerate(settings.detectors.members):
@@ -149,7 +155,8 @@ def _fit_members(
         rows = streams[stream]
 
         def factory(name: str = name, stream: Stream = stream) -> Detector:
-            return make(name, settings.detectors, columns(stream, settings.window.rows, settings.window.features))
+            group = columns(stream, settings.window.rows, settings.window.features)
+            return make(name, settings.detectors, group, quick if stream is Stream.ROWS else None)
 
         detectors[name] = factory().fit(rows)
         if name in settings.detectors.alone:
@@ -193,6 +200,11 @@ def _causes(channels: Sequence[Channel]) -> NDArray[np.int64]:
     """
     found = np.flatnonzero([channel.weight >= _CAUSE for channel in channels])
     return found if len(found) else np.arange(len(channels))
+
+
+def _quick(channels: tuple[Channel, ...], interval_ms: int) -> Mask:
+    """Which of the channels that may be told of alone say enough in one row: those that sum up what happened since the row before, if it is long."""
+    return np.array([channels[at].flow and interval_ms >= ENOUGH_MS for at in _causes(channels)], np.bool_)
 
 
 def judge(

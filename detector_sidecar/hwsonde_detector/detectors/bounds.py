@@ -1,8 +1,8 @@
 """How far a channel goes beyond all that its healthy time has shown: for faults that show in one channel alone.
 
 A window's rows x_1..x_w of one channel, the newest last, reach hi = min(x_w, the m-th largest of them) and lo = max(x_w, the m-th smallest), with
-m the smallest majority: one bad row tells nothing, nor does a window whose newest row is well again. Training windows are cut into up to 24
-stretches of time b, and with c the channel's median::
+m the smallest majority: one bad row tells nothing, nor does a window whose newest row is well again. Of a ``quick`` channel hi = lo = x_w: a row
+that sums up many seconds is no moment's hiccup. Training windows are cut into up to 24 stretches of time b, and with c the channel's median::
 
     h_b = max over windows in b of  hi - c          l_b = the same of  c - lo
     H = s-th largest of the h_b                     L = the same of the l_b               both at least ``floor``
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from hwsonde_detector.detectors.base import Arrays
 from hwsonde_detector.detectors.columns import LIMIT, learned, spread_over, training_rows
-from hwsonde_detector.types import Floats
+from hwsonde_detector.types import Floats, Mask
 
 # Stretches, how many windows one has at least, and how many there are even so.
 _BLOCKS, _BLOCK_ROWS, _FEWEST = 24, 20, 5
@@ -43,6 +43,8 @@ class Bounds:
         Smallest bound, in units of the (standardised) columns: less is noise of the sensor.
     seen
         In how many of 24 stretches something must have been to count as usual; fewer where there are fewer stretches.
+    quick
+        bool (c): channels of which the newest row tells enough; None: none.
 
     Attributes
     ----------
@@ -63,10 +65,11 @@ class Bounds:
 
     name: ClassVar[str] = "bounds"
 
-    def __init__(self, group: int = 1, floor: float = 1.0, seen: int = 1) -> None:
+    def __init__(self, group: int = 1, floor: float = 1.0, seen: int = 1, quick: Mask | None = None) -> None:
         self.group = group
         self.floor = floor
         self.seen = seen
+        self.quick = quick
 
     def fit(self, rows: Floats) -> Bounds:
         """Learn medians and bounds from rows (n, c * group).
@@ -74,11 +77,13 @@ class Bounds:
         Raises
         ------
         ValueError
-            If the columns cannot be grouped.
+            If the columns cannot be grouped, or ``quick`` has another number of channels.
         """
         rows = training_rows(rows)
         if rows.shape[1] % self.group:
             raise ValueError(f"columns in groups of {self.group} expected, got {rows.shape[1]}")
+        if self.quick is not None and len(self.quick) * self.group != rows.shape[1]:
+            raise ValueError(f"{len(self.quick)} channels are quick or not, got {rows.shape[1] // self.group}")
         high, low = self._levels(rows)
         self.centre_ = np.median((high + low) / 2, axis=0)
         blocks = min(max(len(rows) // _BLOCK_ROWS, _FEWEST), _BLOCKS, len(rows))
@@ -102,14 +107,18 @@ class Bounds:
         return parts
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Medians (c) and bounds (2, c)."""
-        return {"centre": self.centre_, "bounds": self.bounds_}
+        """Medians (c), bounds (2, c), and which channels are quick (c), if any is."""
+        found: dict[str, NDArray[Any]] = {"centre": self.centre_, "bounds": self.bounds_}
+        return found if self.quick is None else {**found, "quick": self.quick}
 
     def restore(self, arrays: Arrays) -> Bounds:
         """Take back what `arrays` gave; raises ValueError if something is missing."""
         self.centre_ = learned(arrays, "centre", np.float64, 1)
         self.bounds_ = learned(arrays, "bounds", np.float64, 2)
-        if self.bounds_.shape != (2, len(self.centre_)):
+        self.quick = learned(arrays, "quick", np.bool_, 1) if "quick" in arrays else None
+        if self.bounds_.shape != (2, len(self.centre_)) or len(self.centre_) != len(
+            self.centre_ if self.quick is None else self.quick
+        ):
             raise ValueError("the kept model does not fit this version: bounds is missing or of another shape")
         return self
 
@@ -118,7 +127,10 @@ class Bounds:
         known = np.where(np.isfinite(rows), np.clip(rows, -LIMIT, LIMIT), 0.0)
         by_channel = known.reshape(len(rows), rows.shape[1] // self.group, self.group)
         ordered, most, newest = np.sort(by_channel, axis=2), self.group // 2 + 1, by_channel[:, :, -1]
-        return np.minimum(ordered[:, :, self.group - most], newest), np.maximum(ordered[:, :, most - 1], newest)
+        high, low = np.minimum(ordered[:, :, self.group - most], newest), np.maximum(ordered[:, :, most - 1], newest)
+        if self.quick is None:
+            return high, low
+        return np.where(self.quick, newest, high), np.where(self.quick, newest, low)
 
     def _ratios(self, rows: Floats) -> Floats:
         rows = np.asarray(rows, np.float64)

@@ -16,14 +16,15 @@ from hwsonde_detector.detectors.zscore import ZScore
 from hwsonde_detector.errors import ConfigError
 from hwsonde_detector.settings import DetectorSettings
 from hwsonde_detector.signals.streams import Stream
+from hwsonde_detector.types import Mask
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A detector on a stream; ``make`` takes the settings and the number of columns of a channel."""
+    """A detector on a stream; ``make`` takes the settings, the number of columns of a channel, and of which channels one row tells enough."""
 
     stream: Stream
-    make: Callable[[DetectorSettings, int], Detector]
+    make: Callable[[DetectorSettings, int, Mask | None], Detector]
 
 
 # Smallest usual distance of a change and of a deviation within a window, in spreads of the channel: less is noise of the sensor.
@@ -33,25 +34,25 @@ _UNREST_FLOOR = 0.1
 _SEEN = 3
 
 MEMBERS: dict[str, Member] = {
-    "zscore": Member(Stream.WINDOW, lambda settings, _: ZScore(knee=settings.knee)),
+    "zscore": Member(Stream.WINDOW, lambda settings, _, __: ZScore(knee=settings.knee)),
     "mahalanobis": Member(
         Stream.WINDOW,
-        lambda settings, _: Mahalanobis(
+        lambda settings, _, __: Mahalanobis(
             variance_kept=settings.variance_kept, knee=settings.knee, residual=settings.residual
         ),
     ),
     "isolation_forest": Member(
         Stream.WINDOW,
-        lambda settings, _: IsolationForest(trees=settings.trees, tree_rows=settings.tree_rows, seed=settings.seed),
+        lambda settings, _, __: IsolationForest(trees=settings.trees, tree_rows=settings.tree_rows, seed=settings.seed),
     ),
-    "extremes": Member(Stream.WINDOW, lambda _, group: Extremes(group=group)),
-    "bounds": Member(Stream.ROWS, lambda _, group: Bounds(group=group, seen=_SEEN)),
-    "level": Member(Stream.LEVEL, lambda _, group: Extremes(group=group)),
-    "change": Member(Stream.CHANGE, lambda _, group: Extremes(group=group, floor=_CHANGE_FLOOR)),
-    "unrest": Member(Stream.UNREST, lambda settings, _: ZScore(floor=_UNREST_FLOOR, knee=settings.knee)),
-    "course": Member(Stream.COURSE, lambda _, group: Ridge(group=group)),
-    "jumps": Member(Stream.JUMPS, lambda _, group: Ridge(group=group)),
-    "mixture": Member(Stream.LEVEL, lambda settings, _: Mixture(seed=settings.seed)),
+    "extremes": Member(Stream.WINDOW, lambda _, group, __: Extremes(group=group)),
+    "bounds": Member(Stream.ROWS, lambda _, group, quick: Bounds(group=group, seen=_SEEN, quick=quick)),
+    "level": Member(Stream.LEVEL, lambda _, group, __: Extremes(group=group)),
+    "change": Member(Stream.CHANGE, lambda _, group, __: Extremes(group=group, floor=_CHANGE_FLOOR)),
+    "unrest": Member(Stream.UNREST, lambda settings, _, __: ZScore(floor=_UNREST_FLOOR, knee=settings.knee)),
+    "course": Member(Stream.COURSE, lambda _, group, __: Ridge(group=group)),
+    "jumps": Member(Stream.JUMPS, lambda _, group, __: Ridge(group=group)),
+    "mixture": Member(Stream.LEVEL, lambda settings, _, __: Mixture(seed=settings.seed)),
 }
 
 
@@ -69,12 +70,12 @@ def member(name: str) -> Member:
     return found
 
 
-def make(name: str, settings: DetectorSettings, group: int = 1) -> Detector:
-    """An unfitted detector for rows in which each channel has ``group`` neighbouring columns.
+def make(name: str, settings: DetectorSettings, group: int = 1, quick: Mask | None = None) -> Detector:
+    """An unfitted detector for rows in which each channel has ``group`` neighbouring columns; of ``quick`` ones (c) the newest tells enough.
 
     Raises
     ------
     ConfigError
         If no member has the name.
     """
-    return member(name).make(settings, group)
+    return member(name).make(settings, group, quick)

@@ -2,8 +2,8 @@
 
 Evidence is additive and made of each channel alone, so that a channel which has none moves no share of any other. What a channel
 counts for is its weight: a cause (waiting, errors, stalls) counts in full, use and throughput, which a fault elsewhere moves as well,
-for a part; CPU time, which everything needs, for the least. A flow that fell counts for less again: work that does not get done is held up
-by something else.
+for a part; CPU time, which everything needs, for the least. Flow and use that fell count for less again: work that does not get done is held
+up by something else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _LOUDEST = 3
 # Decades beyond which a channel is more or less broken, not more or less rare, and what is left of those: enough to rank channels.
 _RARE = 6.0
 _BEYOND = 0.1
-# What is left of the evidence of a flow that fell, and how far it must have fallen, in spreads.
+# Weight below which a channel tells of use or throughput.
+_USE = 0.5
+# What is left of the evidence of flow or use that fell, and how far it must have fallen, in spreads.
 _FELL_WEIGHT = 0.1
 _FELL = -1.0
 # A device is named when its loudest channel has at least this part of the evidence that the loudest one of the subsystem has.
@@ -52,10 +54,13 @@ def evidence(surprises: Floats, channels: Sequence[Channel], deviations: Floats 
 
 
 def weighed(parts: Floats, channels: Sequence[Channel], deviations: Floats | None = None) -> Floats:
-    """Parts (n, c) times the weights of c channels; a flow that fell counts a tenth: something else may hold it up. Deviations as in `evidence`."""
+    """Parts (n, c) times the weights of c channels; flow and use that fell count a tenth: something else may hold them up.
+
+    Deviations are as in `evidence`.
+    """
     strength = parts * np.array([channel.weight for channel in channels])
     if deviations is not None:
-        flows = np.array([channel.flow for channel in channels], np.bool_)
+        flows = np.array([channel.flow or channel.weight < _USE for channel in channels], np.bool_)
         strength = np.where(flows & (np.nan_to_num(deviations) < _FELL), strength * _FELL_WEIGHT, strength)
     return np.asarray(strength, np.float64)
 

@@ -92,6 +92,26 @@ def test_a_window_whose_newest_row_is_well_again_tells_nothing() -> None:
     assert Bounds(group=3).fit(windows(healthy)).score(np.array([[1e6, 1e6, 0.0, 0.0, 0.0, 0.0]]))[0] < 1.0
 
 
+def test_one_row_of_a_quick_channel_tells_enough_and_only_of_that() -> None:
+    healthy = np.random.default_rng(1).normal(size=(500, 2))
+    detector = Bounds(group=3, quick=np.array([True, False])).fit(windows(healthy))
+    assert detector.score(np.array([[0.0, 0.0, 1e6, 0.0, 0.0, 0.0]]))[0] > 1e4
+    assert detector.score(np.array([[0.0, 0.0, -1e6, 0.0, 0.0, 0.0]]))[0] > 1e4
+    assert detector.score(np.array([[0.0, 0.0, 0.0, 0.0, 0.0, 1e6]]))[0] < 1.0
+    assert detector.score(np.array([[1e6, 1e6, 0.0, 0.0, 0.0, 0.0]]))[0] < 1.0
+
+
+def test_quick_channels_are_kept_and_must_fit() -> None:
+    rows = windows(np.random.default_rng(1).normal(size=(100, 2)))
+    detector = Bounds(group=3, quick=np.array([True, False])).fit(rows)
+    asked = np.array([[0.0, 0.0, 20.0, 0.0, 0.0, 30.0]])
+    assert Bounds(group=3).restore(detector.arrays()).score(asked) == detector.score(asked)
+    with pytest.raises(ValueError, match="another shape"):
+        Bounds(group=3).restore({**detector.arrays(), "quick": np.array([True])})
+    with pytest.raises(ValueError, match="1 channels are quick or not, got 2"):
+        Bounds(group=3, quick=np.array([True])).fit(rows)
+
+
 def test_columns_that_cannot_be_grouped_are_refused() -> None:
     with pytest.raises(ValueError, match="columns in groups of 3 expected, got 4"):
         Bounds(group=3).fit(np.zeros((5, 4)))
