@@ -13,7 +13,7 @@ from hwsonde_detector.decision.episodes import Persistence
 from hwsonde_detector.decision.feedback import Feedback
 from hwsonde_detector.decision.heard import Heard
 from hwsonde_detector.decision.learning import Memory, Progress
-from hwsonde_detector.decision.model import ENOUGH_MS, EntityModel, fit_model
+from hwsonde_detector.decision.model import EntityModel, fit_model
 from hwsonde_detector.decision.regime import Regimes
 from hwsonde_detector.decision.regimes import act, due, feel, remember, take_row, turn
 from hwsonde_detector.decision.rows import joined, newest, part
@@ -251,7 +251,7 @@ def _episode(
         lasting=lasting(judged, window),
         calibrated=score.calibrated,
         alone=alone,
-        long_rows=(host.interval_ms or 0) >= ENOUGH_MS,
+        step_ms=(host.interval_ms or 0) * settings.window.step,
     )
     if not host.persistence.open and not any(host.persistence.recent):
         host.onset_ms = None

@@ -81,8 +81,9 @@ class EpisodeSettings:
     chance of a healthy window to pass 1.0. Raised when ``raise_windows`` of the last ``raise_of`` windows are at least ``raise_at``, or
     ``alone_windows`` in a row are by a member that needs nobody to agree (0: never): such a one asks for several rows itself, and of rows
     of three seconds and more what is far louder than asked counts for two. Closed when ``clear_windows`` in a row are below ``clear_at``, or
-    twice as many below ``raise_at``. After a gap, a start of the detector or of an exporter no episode is opened for ``settle_rows`` rows:
-    starting costs the host a second or two of CPU, which is our own doing.
+    twice as many below ``raise_at``; where scrapes are so slow that this would take more than ``clear_after_ms``, after that time, with two
+    windows at least (0: however long it takes). After a gap, a start of the detector or of an exporter no episode is opened for
+    ``settle_rows`` rows: starting costs the host a second or two of CPU, which is our own doing.
     """
 
     budget: float = 0.0
@@ -93,6 +94,7 @@ class EpisodeSettings:
     raise_of: int = 5
     alone_windows: int = 2
     clear_windows: int = 10
+    clear_after_ms: int = 60_000
     settle_rows: int = 10
     gone_after_ms: int = 300_000
 

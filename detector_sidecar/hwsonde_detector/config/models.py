@@ -229,6 +229,10 @@ class Episodes(Section):
         default=_EPISODES.clear_windows,
         description="It closes after this many windows in a row below `clear_at`; one between there and `raise_at` counts half.",
     )
+    clear_after: Annotated[int, Span(0, 24 * HOUR)] = Field(
+        default=_EPISODES.clear_after_ms,
+        description="Where scrapes are so slow that this takes longer, it closes after so long, with two windows at least; 0s: it takes its time.",
+    )
     settle_rows: Annotated[int, Whole(0, 10_000)] = Field(
         default=_EPISODES.settle_rows, description="Rows after a start or a gap in which no episode opens."
     )
@@ -384,7 +388,9 @@ class Config(Section):
             window=s.WindowSettings(**self.window.model_dump()),
             learning=s.LearningSettings(**self.learning.model_dump()),
             detectors=s.DetectorSettings(**self.detectors.model_dump()),
-            episodes=s.EpisodeSettings(gone_after_ms=episodes.pop("gone_after"), **episodes),
+            episodes=s.EpisodeSettings(
+                gone_after_ms=episodes.pop("gone_after"), clear_after_ms=episodes.pop("clear_after"), **episodes
+            ),
             subsystems=tuple(Subsystem(name) for name in self.subsystems),
             regimes=s.RegimeSettings(forget_ms=regimes.pop("forget_after"), **regimes),
             data_faults=self.data_faults.settings(),

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from hwsonde_detector.settings import EpisodeSettings
 
+ENOUGH_MS = 3000
+"""Evidence of so many milliseconds is more than a hiccup. A gauge tells of one moment, however seldom it is read."""
+
 # What is so much louder than asked needs no second window, where a row is long.
 _LOUD = 2.6
 
@@ -46,7 +49,7 @@ class Persistence:
         lasting: bool,
         calibrated: bool,
         alone: float = 0.0,
-        long_rows: bool = False,
+        step_ms: int = 0,
     ) -> tuple[bool, bool]:
         """Take one window's score and say ``(opens, closes)``.
 
@@ -63,19 +66,20 @@ class Persistence:
             Whether scores count yet.
         alone
             The part of the score that a member says which needs nobody to agree.
-        long_rows
-            Whether a row sums up more than a hiccup, so that one can be evidence enough.
+        step_ms
+            From one window to the next; 0 where time is not to count. What a long one sums up is more than a hiccup, so that one can be evidence
+            enough.
         """
         if score != score:  # noqa: PLR0124  NaN
             self.alone = 0
             return False, False
         self.recent.append(score >= settings.raise_at)
-        loud = 2 if long_rows and alone >= _LOUD * settings.raise_at else 1
+        loud = 2 if step_ms >= ENOUGH_MS and alone >= _LOUD * settings.raise_at else 1
         self.alone = self.alone + loud if alone >= settings.raise_at else 0
         while len(self.recent) > settings.raise_of:
             self.recent.popleft()
         if self.open:
-            self.quiet += 1.0 if score < settings.clear_at else 0.5
+            self.quiet += _counts(step_ms, settings) * (1.0 if score < settings.clear_at else 0.5)
             if score >= settings.raise_at:
                 self.quiet = 0.0
             if self.quiet >= settings.clear_windows:
@@ -103,3 +107,10 @@ class Persistence:
     def settle(self, until_ms: int) -> None:
         """Open no episode before ``until_ms``; an open one stays open."""
         self.settled_ms = max(self.settled_ms, until_ms)
+
+
+def _counts(step_ms: int, settings: EpisodeSettings) -> float:
+    """How many quiet windows one counts for, so that an episode closes after ``clear_after_ms`` at the latest, though never after one alone."""
+    if not settings.clear_after_ms:
+        return 1.0
+    return max(1.0, min(settings.clear_windows * step_ms / settings.clear_after_ms, settings.clear_windows / 2))

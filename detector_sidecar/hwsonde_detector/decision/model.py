@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsonde_detector.decision.calibration import Tail, cross_fit, fit_tail, surprise
+from hwsonde_detector.decision.episodes import ENOUGH_MS
 from hwsonde_detector.decision.fusion import alone_decades, fuse, spoken_alone
 from hwsonde_detector.decision.heard import ENOUGH, Heard
 from hwsonde_detector.decision.scaling import Scale, fit_scale
@@ -21,9 +22,6 @@ from hwsonde_detector.signals.pruning import prune
 from hwsonde_detector.signals.streams import Stream, columns, gaps, make_stream, past_rows
 from hwsonde_detector.signals.windows import full_windows, window_features
 from hwsonde_detector.types import Channel, Floats, Mask, Times
-
-ENOUGH_MS = 3000
-"""Evidence of so many milliseconds is more than a hiccup. A gauge tells of one moment, however seldom it is read."""
 
 _FOLDS = 4
 

@@ -116,6 +116,24 @@ def naive_persistence(scores: list[tuple[float, float]], rules: EpisodeSettings,
 SCORES = st.sampled_from([0.1, 0.69, 0.7, 0.99, 1.0, 2.5, 2.6, 5.0])
 
 
+@pytest.mark.parametrize(
+    ("step_ms", "score", "windows"),
+    [(1000, 0.1, 10), (1000, 0.9, 20), (15_000, 0.1, 4), (15_000, 0.9, 8), (3_600_000, 0.1, 2), (0, 0.1, 10)],
+)
+def test_an_episode_of_slow_scrapes_ends_after_a_minute_of_quiet_but_not_with_one_window(
+    step_ms: int, score: float, windows: int
+) -> None:
+    rules = EpisodeSettings(clear_windows=10, clear_after_ms=60_000)
+    state = Persistence(open=True)
+    said = [state.observe(score, at, rules, lasting=True, calibrated=True, step_ms=step_ms)[1] for at in range(windows)]
+    assert said == [False] * (windows - 1) + [True]
+    patient = EpisodeSettings(clear_windows=10, clear_after_ms=0)
+    state = Persistence(open=True)
+    assert not any(
+        state.observe(0.1, at, patient, lasting=True, calibrated=True, step_ms=step_ms)[1] for at in range(9)
+    )
+
+
 @given(st.lists(st.tuples(SCORES, SCORES), max_size=80), st.sampled_from([0, 1, 2, 3]), st.booleans())
 def test_persistence_equals_its_naive_twin(
     scores: list[tuple[float, float]], alone_windows: int, long_rows: bool
@@ -125,7 +143,7 @@ def test_persistence_equals_its_naive_twin(
     state, said = Persistence(), []
     for index, (fused, alone) in enumerate(pairs):
         opens, closes = state.observe(
-            fused, index, rules, lasting=True, calibrated=True, alone=alone, long_rows=long_rows
+            fused, index, rules, lasting=True, calibrated=True, alone=alone, step_ms=5000 if long_rows else 1000
         )
         said.append("opens" if opens else "closes" if closes else "")
     assert said == naive_persistence(pairs, rules, long_rows=long_rows)
@@ -137,7 +155,7 @@ def test_what_a_member_says_alone_needs_no_lasting_row_of_others() -> None:
     assert said == [False, True, False]
     loud = {"lasting": False, "calibrated": True, "alone": 3.0}
     assert not Persistence().observe(3.0, 0, rules, **loud)[0]
-    assert Persistence().observe(3.0, 0, rules, long_rows=True, **loud)[0], "far louder than asked, for long"
+    assert Persistence().observe(3.0, 0, rules, step_ms=3000, **loud)[0], "far louder than asked, for long"
 
 
 def test_an_episode_ends_though_something_slight_goes_on() -> None:
