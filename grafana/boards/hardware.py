@@ -13,6 +13,14 @@ def rate(name: str, labels: str = "") -> str:
     return f"rate({name}{{{HOST}{labels}}}[$__rate_interval])"
 
 
+def slow_rate(name: str, labels: str = "") -> str:
+    """PromQL of the rate of a counter that its collector reads every few seconds only.
+
+    Over four scrapes of a second it would jump between nothing and several times too much; a minute holds readings enough, also of slow scrapes.
+    """
+    return f"rate({name}{{{HOST}{labels}}}[1m])"
+
+
 def cpu() -> tuple[Panel, ...]:
     """What the processors do."""
     online = f"scalar(max(hwsonde_cpu_online{{{HOST}}}))"
@@ -61,8 +69,8 @@ def cpu() -> tuple[Panel, ...]:
                 VIRTUAL,
                 width=8,
             ),
-            Query(rate("hwsonde_cpu_package_throttles_total"), "package {{package}}"),
-            Query(rate("hwsonde_cpu_core_throttles_total"), "cores of package {{package}}"),
+            Query(slow_rate("hwsonde_cpu_package_throttles_total"), "package {{package}}"),
+            Query(slow_rate("hwsonde_cpu_core_throttles_total"), "cores of package {{package}}"),
         ),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana.boards.anomaly import HOST
 from grafana.boards.frame import NODE, Board
-from grafana.boards.hardware import rate
+from grafana.boards.hardware import rate, slow_rate
 from grafana.boards.kit import About, Panel, Query, graph, listing
 
 NO_RDMA = "no RDMA device, or it does not tell"
@@ -47,7 +47,7 @@ def _links() -> tuple[Panel, ...]:
         ),
         graph(
             About("Use of RDMA links", "Bytes over the line rate, by port and direction.", "percentunit", NO_RDMA, width=12),
-            Query(f"{rate('hwsonde_network_rdma_bytes_total')} / on (device, port) group_left () ({speed} > 0)", f"{_PORT} {{{{direction}}}}"),
+            Query(f"{slow_rate('hwsonde_network_rdma_bytes_total')} / on (device, port) group_left () ({speed} > 0)", f"{_PORT} {{{{direction}}}}"),
             top=1,
         ),
     )  # fmt: skip
@@ -61,17 +61,17 @@ def _traffic() -> tuple[Panel, ...]:
         ),
         graph(
             About("RDMA", "Bytes by port and direction.", "Bps", NO_RDMA),
-            Query(rate("hwsonde_network_rdma_bytes_total"), f"{_PORT} {{{{direction}}}}"),
+            Query(slow_rate("hwsonde_network_rdma_bytes_total"), f"{_PORT} {{{{direction}}}}"),
         ),
     )
 
 
 def _congestion() -> tuple[Panel, ...]:
-    received = rate("hwsonde_network_rdma_packets_total", ',direction="received"')
+    received = slow_rate("hwsonde_network_rdma_packets_total", ',direction="received"')
     return (
         graph(
             About("Paused by the peer", "Share of time in which a priority may not send.", "percentunit", NO_ETHTOOL, width=8),
-            Query(rate("hwsonde_network_pfc_pause_seconds_total", ',direction="received"'), "{{device}} priority {{priority}}"),
+            Query(slow_rate("hwsonde_network_pfc_pause_seconds_total", ',direction="received"'), "{{device}} priority {{priority}}"),
         ),
         graph(
             About(
@@ -79,7 +79,7 @@ def _congestion() -> tuple[Panel, ...]:
                 "Pause frames by which this host stops its switch; the host that sends many is the cause.",
                 "pps", NO_ETHTOOL, width=8,
             ),
-            Query(rate("hwsonde_network_pfc_frames_total", ',direction="transmitted"'), "{{device}} priority {{priority}}"),
+            Query(slow_rate("hwsonde_network_pfc_frames_total", ',direction="transmitted"'), "{{device}} priority {{priority}}"),
         ),
         graph(
             About("Pause storms", "Storms within an hour: warned of, or cut off.", "none", NO_ETHTOOL, width=8),
@@ -87,15 +87,15 @@ def _congestion() -> tuple[Panel, ...]:
         ),
         graph(
             About("Congestion marks", "Share of the received packets that carry a congestion mark.", "percentunit", NO_RDMA, width=8),
-            Query(f"{rate('hwsonde_network_rdma_ecn_marked_packets_total')} / ignoring (direction) ({received} > 0)", _PORT),
+            Query(f"{slow_rate('hwsonde_network_rdma_ecn_marked_packets_total')} / ignoring (direction) ({received} > 0)", _PORT),
         ),
         graph(
             About("Told to slow down", "Congestion notifications, by what was done with them.", "pps", NO_RDMA, width=8),
-            Query(rate("hwsonde_network_rdma_cnp_packets_total"), f"{_PORT} {{{{action}}}}"),
+            Query(slow_rate("hwsonde_network_rdma_cnp_packets_total"), f"{_PORT} {{{{action}}}}"),
         ),
         graph(
             About("Without credits", "Ticks in which an InfiniBand port had to wait for its peer.", "ops", NO_RDMA, width=8),
-            Query(rate("hwsonde_network_rdma_transmit_wait_ticks_total"), _PORT),
+            Query(slow_rate("hwsonde_network_rdma_transmit_wait_ticks_total"), _PORT),
         ),
     )  # fmt: skip
 
@@ -105,7 +105,7 @@ def _losses() -> tuple[Panel, ...]:
     return (
         graph(
             About("RDMA sent again", "Requests that were sent again, by cause.", "ops", NO_RDMA, width=8),
-            Query(rate("hwsonde_network_rdma_retries_total"), f"{_PORT} {{{{cause}}}}"),
+            Query(slow_rate("hwsonde_network_rdma_retries_total"), f"{_PORT} {{{{cause}}}}"),
         ),
         graph(
             About("RDMA failed", "Work requests that ended with an error within an hour; those flushed left out.", "none", NO_RDMA, width=8),
@@ -113,8 +113,8 @@ def _losses() -> tuple[Panel, ...]:
         ),
         graph(
             About("Out of order or buffers", "Packets out of sequence, and those for which no buffer was posted.", "pps", NO_RDMA, width=8),
-            Query(rate("hwsonde_network_rdma_out_of_sequence_total"), f"{_PORT} out of sequence"),
-            Query(rate("hwsonde_network_rdma_out_of_buffer_total"), f"{_PORT} out of buffers"),
+            Query(slow_rate("hwsonde_network_rdma_out_of_sequence_total"), f"{_PORT} out of sequence"),
+            Query(slow_rate("hwsonde_network_rdma_out_of_buffer_total"), f"{_PORT} out of buffers"),
         ),
         graph(
             About("Errors and drops", "Packets that a device or the kernel lost.", "pps", width=8),
@@ -123,7 +123,7 @@ def _losses() -> tuple[Panel, ...]:
         ),
         graph(
             About("Discards by reason", "Packets that a device or its driver dropped.", "pps", NO_ETHTOOL, width=8),
-            Query(rate("hwsonde_network_discards_total"), "{{device}} {{direction}} {{reason}}"),
+            Query(slow_rate("hwsonde_network_discards_total"), "{{device}} {{direction}} {{reason}}"),
         ),
         graph(
             About("Damaged on the wire", "Physical errors and blocks that could not be repaired, within an hour.", "none", NO_ETHTOOL, width=8),
@@ -135,7 +135,7 @@ def _losses() -> tuple[Panel, ...]:
 
 
 def _tcp() -> tuple[Panel, ...]:
-    seconds, count = (rate(f"hwsonde_network_tcp_rtt_seconds_{part}") for part in ("sum", "count"))
+    seconds, count = (slow_rate(f"hwsonde_network_tcp_rtt_seconds_{part}") for part in ("sum", "count"))
     sent = rate("hwsonde_network_tcp_segments_total", ',direction="transmitted"')
     asked, lost = (rate(f"hwsonde_network_probe_{part}_total") for part in ("sent", "lost"))
     return (
