@@ -124,7 +124,9 @@ def render(wanted: Wanted) -> list[Shown]:
     page = built(wanted.cache)
     wanted.out.mkdir(parents=True, exist_ok=True)
     with chromium() as browser, serving(page, wanted.prometheus) as site:
-        return [one for board in BOARDS if board.name in wanted.boards for one in _board(browser, site, wanted, board.name)]
+        return [
+            one for board in BOARDS if board.name in wanted.boards for one in _board(browser, site, wanted, board.name)
+        ]
 
 
 def _board(browser: Browser, site: Site, wanted: Wanted, name: str) -> list[Shown]:
@@ -156,22 +158,38 @@ def _pairs(parser: argparse.ArgumentParser, given: Sequence[str]) -> dict[str, s
 
 def parsed(arguments: Sequence[str] | None, now: float) -> tuple[Wanted, bool]:
     """What the command line asks for, and whether no excuse counts."""
-    parser = argparse.ArgumentParser(prog="python -m grafana.render_boards", description="Take a picture of each board.")
+    parser = argparse.ArgumentParser(
+        prog="python -m grafana.render_boards", description="Take a picture of each board."
+    )
     parser.add_argument("--prometheus", required=True, metavar="URL", help="address of Prometheus")
     parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for pictures and table")
     parser.add_argument(
-        "--from", dest="start", default="now-15m", metavar="TIME", help="2026-11-30T12:00:00Z, Unix seconds, or now-15m (default)"
+        "--from",
+        dest="start",
+        default="now-15m",
+        metavar="TIME",
+        help="2026-11-30T12:00:00Z, Unix seconds, or now-15m (default)",
     )
     parser.add_argument("--to", dest="end", default="now", metavar="TIME", help="likewise (default: now)")
     parser.add_argument("--board", action="append", choices=NAMES, help="which board; may be repeated (default: all)")
-    parser.add_argument("--theme", action="append", choices=THEMES, help="dark or light; may be repeated (default: both)")
     parser.add_argument(
-        "--var", action="append", default=[], metavar="NAME=VALUE", help="value of a variable, such as node=n1 (default: the first)"
+        "--theme", action="append", choices=THEMES, help="dark or light; may be repeated (default: both)"
+    )
+    parser.add_argument(
+        "--var",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="value of a variable, such as node=n1 (default: the first)",
     )
     parser.add_argument("--scrape-interval", default="1s", metavar="TIME", help="of Prometheus (default: 1s)")
     parser.add_argument("--width", type=int, default=WIDTH, help="of the pictures in pixels (default: %(default)s)")
     parser.add_argument(
-        "--cache", type=Path, default=default_cache(), metavar="DIR", help="where the built page is kept (default: %(default)s)"
+        "--cache",
+        type=Path,
+        default=default_cache(),
+        metavar="DIR",
+        help="where the built page is kept (default: %(default)s)",
     )
     parser.add_argument("--strict", action="store_true", help="no reason for being empty counts")
     given = parser.parse_args(arguments)

@@ -21,6 +21,11 @@ def slow_rate(name: str, labels: str = "") -> str:
     return f"rate({name}{{{HOST}{labels}}}[1m])"
 
 
+def most(expr: str) -> str:
+    """PromQL of the ten greatest: of more lines than that nobody reads the legend."""
+    return f"topk(10, {expr})"
+
+
 def cpu() -> tuple[Panel, ...]:
     """What the processors do."""
     online = f"scalar(max(hwsonde_cpu_online{{{HOST}}}))"
@@ -157,9 +162,14 @@ def network() -> tuple[Panel, ...]:
             Query(rate("hwsonde_network_tcp_lost_retransmits_total"), "lost retransmits"),
         ),
         graph(
-            About("Errors and drops", "Packets that a device or the kernel lost.", "pps", width=8),
-            Query(rate("hwsonde_network_errors_total"), "{{device}} {{direction}} errors"),
-            Query(rate("hwsonde_network_dropped_packets_total"), "{{device}} {{direction}} dropped"),
+            About(
+                "Errors and drops",
+                "Packets that a device or the kernel lost; the ten of each that lost most.",
+                "pps",
+                width=8,
+            ),
+            Query(most(rate("hwsonde_network_errors_total")), "{{device}} {{direction}} errors"),
+            Query(most(rate("hwsonde_network_dropped_packets_total")), "{{device}} {{direction}} dropped"),
             Query(rate("hwsonde_network_softnet_dropped_packets_total"), "kernel backlog dropped"),
         ),
     )

@@ -68,6 +68,7 @@ def _changes() -> tuple[Panel, ...]:
             About("Changes by area", "Changes within five minutes, over all hosts.", "none"),
             Query(f"sum by (area) (increase({changes}{{{ALL}}}[5m]))", "{{area}}"),
             stacked=True,
+            top=1,
         ),
         listing(
             About("Latest changes", "The newest change of each area of each host.", "s", NO_CHANGE),

@@ -94,6 +94,8 @@ def board_picture(browser: Browser, address: str, look: Look, width: int) -> tup
         page.wait_for_function("window.boardReport !== undefined || window.boardError !== undefined", timeout=_READY_MS)
         if wrong := page.evaluate("window.boardError"):
             raise RenderError(f"the board cannot be drawn: {wrong}")
+        # What lies outside of the window may not be drawn yet: tables draw the rows that can be seen.
+        page.set_viewport_size({"width": width, "height": page.evaluate("document.documentElement.scrollHeight")})
         page.wait_for_timeout(_REST_MS)
         return picture(page), page.evaluate("window.boardReport")
     except Error as error:

@@ -47,7 +47,9 @@ def built(cache: Path, sources: Path = SOURCES) -> Path:
         _install(npm, packages, modules)
         _build(npm, [*packages, *code], modules, target)
     except OSError as error:
-        raise RenderError(f"{error.filename or cache}: {error.strerror}: give another place with --cache DIR") from error
+        raise RenderError(
+            f"{error.filename or cache}: {error.strerror}: give another place with --cache DIR"
+        ) from error
     return target
 
 
@@ -87,7 +89,7 @@ def _build(npm: str, files: Iterable[Path], modules: Path, target: Path) -> None
 
 def _run(command: list[str], folder: Path) -> None:
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603 - npm, with our own arguments
     except subprocess.TimeoutExpired as error:
         raise RenderError(f"npm did not end in {_SECONDS} s: is the package registry reachable?") from error
     if done.returncode:

@@ -42,7 +42,10 @@ class Site(ThreadingHTTPServer):
         self.prometheus = prometheus.rstrip("/")
         self.board: Mapping[str, Any] = {}
         self.files = {
-            f"/{path.relative_to(page).as_posix()}": (path.read_bytes(), _TYPES.get(path.suffix, "application/octet-stream"))
+            f"/{path.relative_to(page).as_posix()}": (
+                path.read_bytes(),
+                _TYPES.get(path.suffix, "application/octet-stream"),
+            )
             for path in page.rglob("*")
             if path.is_file()
         }

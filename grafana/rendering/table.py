@@ -73,5 +73,7 @@ def to_json(shown: Sequence[Shown]) -> str:
 
 def verdict(shown: Sequence[Shown], *, strict: bool = False) -> str:
     """One line about all panels that are wrong; "" if there is none."""
-    wrong = list(dict.fromkeys(f"{one.board} / {one.title} ({one.words()})" for one in shown if one.is_wrong(strict=strict)))
+    wrong = list(
+        dict.fromkeys(f"{one.board} / {one.title} ({one.words()})" for one in shown if one.is_wrong(strict=strict))
+    )
     return f"{len(wrong)} of {len(shown)} panels must be repaired: {'; '.join(wrong)}" if wrong else ""

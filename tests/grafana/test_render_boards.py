@@ -34,12 +34,20 @@ def test_times_are_taken_in_four_forms() -> None:
     assert moment("2025-11-30T12:00:00Z", 0) == moment("2025-11-30T12:00:00", 0) == 1764504000
     assert (duration("250ms"), duration("1s"), duration("2h"), duration("1d")) == (0.25, 1, 7200, 86400)
     for text in ("now-", "now-x", "yesterday", "15", "1w", ""):
-        with pytest.raises(ValueError, match="duration|isoformat"):
+        with pytest.raises(ValueError, match=r"duration|isoformat"):
             duration(text) if text in {"15", "1w"} else moment(text, 0)
 
 
 def test_the_command_line_says_what_is_wanted(tmp_path: Path) -> None:
-    more = ["--board=gpu", "--theme=light", "--var=node=n1", "--var=gpu=0|1", "--from=now-5m", "--scrape-interval=500ms", "--strict"]
+    more = [
+        "--board=gpu",
+        "--theme=light",
+        "--var=node=n1",
+        "--var=gpu=0|1",
+        "--from=now-5m",
+        "--scrape-interval=500ms",
+        "--strict",
+    ]
     wanted, strict = parsed([*GIVEN, str(tmp_path), *more], 1000.0)
     assert strict
     assert (wanted.boards, wanted.themes, wanted.variables) == (["gpu"], ["light"], {"node": "n1", "gpu": "0|1"})
@@ -59,7 +67,9 @@ def test_the_command_line_says_what_is_wanted(tmp_path: Path) -> None:
         (["--board=pcie"], "invalid choice"),
     ],
 )
-def test_a_wrong_command_line_is_refused(more: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_command_line_is_refused(
+    more: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         parsed([*GIVEN, str(tmp_path), *more], 1000.0)
     assert ended.value.code == 2
@@ -77,7 +87,9 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shown: Sequence[Shown] 
     return main([*GIVEN, str(tmp_path / "out"), *more])
 
 
-def test_full_and_excused_panels_end_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_full_and_excused_panels_end_well(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(monkeypatch, tmp_path, [FULL, EXCUSED]) == 0
     said = capsys.readouterr()
     assert said.err == ""
@@ -120,7 +132,14 @@ def test_no_pictures_is_status_2_and_one_line(
 
 
 def test_what_a_table_says_by_itself_is_no_reason() -> None:
-    report: dict[str, Any] = {"row": "State", "title": "x", "type": "table", "shown": 0, "excuse": "nothing", "error": ""}
+    report: dict[str, Any] = {
+        "row": "State",
+        "title": "x",
+        "type": "table",
+        "shown": 0,
+        "excuse": "nothing",
+        "error": "",
+    }
     assert Shown.of("gpu", report).is_wrong()
     assert not Shown.of("gpu", {**report, "excuse": "no error"}).is_wrong()
     assert Shown.of("gpu", {**report, "excuse": "no error"}).is_wrong(strict=True)

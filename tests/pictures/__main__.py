@@ -119,9 +119,15 @@ def _scene(data: Path, recorded: Callable[[Path], Scene] = record) -> Scene:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Take the pictures; gives the exit status: 1 if a panel is empty that must not be, 2 if no pictures can be taken."""
-    parser = argparse.ArgumentParser(prog="python -m tests.pictures", description="Take pictures of boards and an incident.")
-    parser.add_argument("out", type=Path, metavar="OUT", help="folder for the pictures: docs/images renews the committed ones")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="where the recording is kept, or was kept (default: nowhere)")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.pictures", description="Take pictures of boards and an incident."
+    )
+    parser.add_argument(
+        "out", type=Path, metavar="OUT", help="folder for the pictures: docs/images renews the committed ones"
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="where the recording is kept, or was kept (default: nowhere)"
+    )
     parser.add_argument("--board", action="append", choices=NAMES, help="which board; may be repeated (default: all)")
     parser.add_argument("--theme", action="append", choices=THEMES, help="which theme; may be repeated (default: both)")
     parser.add_argument("--cache", type=Path, default=default_cache(), metavar="DIR", help="default: %(default)s")

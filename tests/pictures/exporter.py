@@ -14,13 +14,16 @@ from typing import Any, cast
 import numpy as np
 
 from hwsonde_exporter import logs
+from hwsonde_exporter.collectors.filesystem import FilesystemCollector, Usage
 from hwsonde_exporter.collectors.gpu_xid import GpuXidCollector
 from hwsonde_exporter.collectors.network_latency import NetworkLatencyCollector
+from hwsonde_exporter.collectors.nvme import NvmeCollector
 from hwsonde_exporter.collectors.settings import SettingsCollector
 from hwsonde_exporter.config import Command, load_with
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.registry import Collector, load_collectors
 from hwsonde_exporter.service import serve
+from tests.exporter.collectors.answers import smart_log
 from tests.exporter.collectors.ethtool_kernel import Card, fixture_cards
 from tests.exporter.collectors.hosts import answers
 from tests.exporter.collectors.sockets import Kernel, fixture_kernel
@@ -33,6 +36,15 @@ UPTIME = 864_000
 ADAPTERS = 10.0
 # Settings are looked at often, so that a change of one is seen while the pictures' few minutes last.
 SETTINGS_PERIOD = 10.0
+
+
+# Adapters of the training host that wait or make their peers wait, and one that does not.
+ILL, WELL = frozenset({"ens10np0", "ens11np0", "ens12np0"}), "ens13np0"
+
+
+def used(path: bytes) -> Usage:
+    """What a filesystem says of its size: some are fuller than others."""
+    return Usage(100 << 30, (80 - 7 * (len(path) % 6)) << 30, 6_553_600, 6_000_000)
 
 
 class Life:
@@ -52,9 +64,15 @@ class Life:
         """Those of the fixture host, of which some live, and with nothing from a time that is long past."""
         found = answers(host)
         with self._lock:
-            self._cards = fixture_cards(host)
+            if not self._cards:
+                self._cards = fixture_cards(host)
+                for name in ILL & self._cards.keys():
+                    self._cards[name].statistics = dict(self._cards[WELL].statistics)
             self._kernel = self._kernel or fixture_kernel(host)
         found[NetworkLatencyCollector] = {"dump": self._kernel}
+        # Neither a server that is gone, nor a disk that is worn out.
+        found[FilesystemCollector] = {"ask": used}
+        found[NvmeCollector]["ask"] = lambda path: smart_log(f"{path[:-1]}0")
         found[GpuXidCollector] = {"log": lambda: Log().open()}
         for kind in (SettingsCollector, GpuXidCollector):
             found[kind].pop("wall", None)
@@ -85,10 +103,10 @@ def living(life: Life) -> dict[str, type[Collector]]:
     """Every collector, made with the answers of the host that it is made for."""
 
     def begin(kind: type[Collector]) -> Callable[[Any, Host], None]:
-        def __init__(self: Any, host: Host) -> None:
+        def made(self: Any, host: Host) -> None:
             cast("Any", kind).__init__(self, host, **life.answers(host).get(kind, {}))
 
-        return __init__
+        return made
 
     made: dict[str, type[Collector]] = {}
     for name, kind in load_collectors().items():

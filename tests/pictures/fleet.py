@@ -31,7 +31,10 @@ DETECTOR: dict[str, Any] = {
     "episodes": {"risk": 0.005},
     "peers": {"settings_every": "10s"},
 }
-_PYTHON = {"PYTHONPATH": f"{ROOT}:{ROOT / 'exporter'}:{ROOT / 'detector_sidecar'}:{ROOT / 'deploy'}", "PYTHONUNBUFFERED": "1"}
+_PYTHON = {
+    "PYTHONPATH": f"{ROOT}:{ROOT / 'exporter'}:{ROOT / 'detector_sidecar'}:{ROOT / 'deploy'}",
+    "PYTHONUNBUFFERED": "1",
+}
 
 
 class Fleet(Stack):

@@ -29,7 +29,9 @@ def page(shown: Sequence[Shown]) -> str:
     parts = [_HEAD]
     for board in BOARDS:
         dark, light = (file_name(board.name, theme) for theme in ("dark", "light"))
-        parts.append(f"\n## {board.name}\n\n{board.text} [The same in light colours]({light}).\n\n![The board {board.name}]({dark})\n")
+        parts.append(
+            f"\n## {board.name}\n\n{board.text} [The same in light colours]({light}).\n\n![The board {board.name}]({dark})\n"
+        )
     parts += [_TABLE, "\n| board | row | panel | shows |\n| --- | --- | --- | --- |\n"]
     parts += [f"| {one.board} | {one.row} | {one.title} | {one.words()} |\n" for one in shown]
     return "".join(parts)

@@ -10,6 +10,8 @@ from tests.nvml_shim.recording import load
 
 HOT = 3
 LIMITED = 6
+# The one in a bad slot, and fields of nvml.h that count what is sent again there.
+SLOT, REPLAYS = 4, ("94", "173", "175", "176")
 # Nanoseconds for which clocks were held down before the recording began: counters may not start at 0, nor go back.
 HELD = 10**13
 # Fields of nvml.h: time held down for heat, in all and by its reason; temperature of the memory; power.
@@ -19,9 +21,13 @@ REASONS = 8 | 0x40 | 0x20  # slowed by the hardware, and that for heat; and by t
 
 
 def recorded() -> dict[str, Any]:
-    """The GPUs of the recording h200; the one that gets hot was slowed before, and of another somebody has set the power limit."""
+    """The GPUs of the recording h200; in good slots, the one that gets hot was slowed before, and of another somebody has set the power limit."""
     recording = load("h200")
     recording["devices"][HOT]["calls"] |= _slowed(recording["devices"][HOT]["calls"], {"start": HELD, "rate": 0})
+    bad, good = (recording["devices"][place]["calls"] for place in (SLOT, 0))
+    for name in ("nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetPcieReplayCounter"):
+        bad[name] = good[name]
+    bad["nvmlDeviceGetFieldValues"] |= {name: good["nvmlDeviceGetFieldValues"][name] for name in REPLAYS}
     for name in ("nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetPowerManagementLimit"):
         recording["devices"][LIMITED]["calls"][name] = 650_000
     return recording
@@ -91,5 +97,7 @@ def answers(part: float, slowed: dict[str, Any]) -> dict[str, Any]:
             "nvmlDeviceGetPowerUsage": power,
         }
     if part > 0.5:
-        found |= dict.fromkeys(("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"), REASONS)
+        found |= dict.fromkeys(
+            ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"), REASONS
+        )
     return found | {"nvmlDeviceGetFieldValues": fields}

@@ -105,7 +105,9 @@ class Story:
             # An error of an application, long before anything is wrong. More than once: a counter that begins at 1 shows no increase.
             control.xid(XID_GPU, XID)
             time.sleep(8)
-        self._until(lambda: self._number("sum(max by (node) (hwsonde_anomaly_calibrated))") == hosts, LEARNING, "learning")
+        self._until(
+            lambda: self._number("sum(max by (node) (hwsonde_anomaly_calibrated))") == hosts, LEARNING, "learning"
+        )
         self._quiet(REST)
         self._say("all hosts are learned and quiet")
         self._cluster.change_setting()
@@ -186,4 +188,3 @@ class Story:
     def _number(self, expr: str, away: float = 0.0) -> float:
         found = self._ask(expr)
         return float(found[0]["value"][1]) if found else away
-

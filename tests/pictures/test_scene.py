@@ -79,7 +79,10 @@ def test_a_gpu_that_gets_hot_answers_in_a_form_that_the_library_takes() -> None:
         for function, answer in answers(part, slowed).items():
             known = calls.get(function)
             calls[function] = {**known, **answer} if isinstance(known, dict) and isinstance(answer, dict) else answer
-        devices = [{**device, "calls": calls if place == HOT else device["calls"]} for place, device in enumerate(recording["devices"])]
+        devices = [
+            {**device, "calls": calls if place == HOT else device["calls"]}
+            for place, device in enumerate(recording["devices"])
+        ]
         assert lines({**recording, "devices": devices})
     assert answers(1.0, slowed)["nvmlDeviceGetTemperature"]["0"]["mean"] == 88
     assert "nvmlDeviceGetTemperature" not in answers(0.0, slowed)
@@ -135,6 +138,10 @@ def test_every_board_has_pictures_of_a_size_that_can_be_kept(board: str, ending:
 
 
 def test_no_panel_of_the_pictures_is_empty_without_a_reason() -> None:
-    rows = [line for line in (BOARD_PICTURES / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    rows = [
+        line
+        for line in (BOARD_PICTURES / "README.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("| ")
+    ]
     assert len(rows) > 100
     assert [row for row in rows if "EMPTY" in row or "fails:" in row] == []

@@ -50,6 +50,7 @@ class TrainingHost:
     def __init__(self, folder: Path, seed: int = 11) -> None:
         self.folder = folder / TEMPLATE.name
         shutil.copytree(TEMPLATE, self.folder, symlinks=True)
+        _mend(self.folder)
         self.shim = ShimHost(recorded(), folder / "nvml")
         self.gpu = HotGpu(self.shim.control)
         self._random = np.random.default_rng(seed)
@@ -134,6 +135,21 @@ class Stat(GrowingFile):
         self._owed -= charged
         self.growing.values[: self._charged] = before + np.vstack([charged.sum(axis=0), charged]).ravel()
         self.put(self.growing.text())
+
+
+def _mend(folder: Path) -> None:
+    """Put right what is wrong with the template, which is there to be ill: bad cables, a fan, a slot with half of its lanes."""
+    for ill, well in (("mlx5_2", "mlx5_1"), ("mlx5_3", "mlx5_1"), ("mlx5_5", "mlx5_6")):
+        source, target = (folder / "sys/class/infiniband" / name / "ports/1" for name in (well, ill))
+        for path in source.rglob("*"):
+            if path.is_file():
+                shutil.copyfile(path, target / path.relative_to(source))
+    for name in ("operstate", "carrier", "speed", "duplex"):
+        shutil.copyfile(folder / "sys/class/net/ib1" / name, folder / "sys/class/net/ib2" / name)
+    for alarm in (folder / "sys/devices").rglob("fan*_alarm"):
+        alarm.write_text("0\n", encoding="ascii")
+    for current in (folder / "sys/devices").rglob("current_link_width"):
+        shutil.copyfile(current.with_name("max_link_width"), current)
 
 
 def _set_driver(folder: Path, version: str) -> None:
