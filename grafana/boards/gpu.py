@@ -126,7 +126,7 @@ def _power() -> tuple[Panel, ...]:
             _gauge("power_limit_watts", labels=',limit="enforced"'),
         ),
         graph(
-            About("Time held down", "Share of time in which a reason held the clocks down; the ten that did so most.", "percentunit", NO_GPU),
+            About("Time held down", "Share of time in which a reason held the clocks down; the six that did so most.", "percentunit", NO_GPU),
             Query(most(_rate("throttled_seconds_total")), "GPU {{gpu}} {{reason}}"),
         ),
         graph(
@@ -141,7 +141,7 @@ def _health() -> tuple[Panel, ...]:
         graph(
             About(
                 "Memory errors",
-                "Errors of memory and caches within an hour, the ten most frequent; corrected ones cost nothing.",
+                "Errors of memory and caches within an hour, the six most frequent; corrected ones cost nothing.",
                 "none", NO_GPU, width=8,
             ),
             Query(most(f"increase(hwsonde_gpu_ecc_errors_total{{{OF}}}[1h])"), "GPU {{gpu}} {{type}}"),
@@ -150,7 +150,7 @@ def _health() -> tuple[Panel, ...]:
         graph(
             About(
                 "Remapped rows",
-                "Memory rows that were replaced, over the life of the board; the ten greatest numbers.",
+                "Memory rows that were replaced, over the life of the board; the six greatest numbers.",
                 "none", "boards before Ampere retire pages instead", width=8,
             ),
             Query(most(f"hwsonde_gpu_remapped_rows_total{{{OF}}}"), "GPU {{gpu}} {{cause}}"),
@@ -167,15 +167,15 @@ def _links() -> tuple[Panel, ...]:
     lanes = f"hwsonde_gpu_pcie_link_width_lanes{{{OF}}}"
     return (
         graph(
-            About("NVLink throughput", "Bytes over all NVLinks of a GPU.", "Bps", NO_LINK, width=8),
-            Query(f"sum by (gpu, direction) ({_rate('nvlink_bytes_total')})", "GPU {{gpu}} {{direction}}"),
+            About("NVLink throughput", "Bytes over all NVLinks of a GPU, in both directions.", "Bps", NO_LINK, width=8),
+            Query(f"sum by (gpu) ({_rate('nvlink_bytes_total')})", _NAME),
         ),
         graph(
             About("NVLinks up", "Links that are up; one fewer than its like is a link that is down.", "none", NO_LINK, width=8),
             Query(f"sum by (gpu) (hwsonde_gpu_nvlink_up{{{OF}}})", _NAME),
         ),
         graph(
-            About("NVLink errors", "Errors of links within an hour, by kind; the ten most frequent.", "none", NO_LINK, width=8),
+            About("NVLink errors", "Errors of links within an hour, by kind; the six most frequent.", "none", NO_LINK, width=8),
             Query(most(f"sum by (gpu, error) (increase(hwsonde_gpu_nvlink_errors_total{{{OF}}}[1h]))"), "GPU {{gpu}} {{error}}"),
             top=1,
         ),

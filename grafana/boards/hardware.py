@@ -21,9 +21,9 @@ def slow_rate(name: str, labels: str = "") -> str:
     return f"rate({name}{{{HOST}{labels}}}[1m])"
 
 
-def most(expr: str) -> str:
-    """PromQL of the ten greatest: of more lines than that nobody reads the legend."""
-    return f"topk(10, {expr})"
+def most(expr: str, count: int = 6) -> str:
+    """PromQL of the greatest: of many more lines nobody reads the legend."""
+    return f"topk({count}, {expr})"
 
 
 def cpu() -> tuple[Panel, ...]:
@@ -76,6 +76,7 @@ def cpu() -> tuple[Panel, ...]:
             ),
             Query(slow_rate("hwsonde_cpu_package_throttles_total"), "package {{package}}"),
             Query(slow_rate("hwsonde_cpu_core_throttles_total"), "cores of package {{package}}"),
+            top=1,
         ),
     )
 
@@ -135,12 +136,12 @@ def network() -> tuple[Panel, ...]:
     again = rate("hwsonde_network_tcp_retransmitted_segments_total")
     return (
         graph(
-            About("Throughput", "Bytes by device and direction.", "Bps"),
-            Query(rate("hwsonde_network_bytes_total"), "{{device}} {{direction}}"),
+            About("Throughput", "Bytes by device and direction; the ten busiest.", "Bps"),
+            Query(most(rate("hwsonde_network_bytes_total"), 10), "{{device}} {{direction}}"),
         ),
         graph(
-            About("Packets", "Packets by device and direction.", "pps"),
-            Query(rate("hwsonde_network_packets_total"), "{{device}} {{direction}}"),
+            About("Packets", "Packets by device and direction; the ten busiest.", "pps"),
+            Query(most(rate("hwsonde_network_packets_total"), 10), "{{device}} {{direction}}"),
         ),
         graph(
             About("TCP segments sent again", "Share of sent segments that were sent before.", "percentunit", width=8),
@@ -164,7 +165,7 @@ def network() -> tuple[Panel, ...]:
         graph(
             About(
                 "Errors and drops",
-                "Packets that a device or the kernel lost; the ten of each that lost most.",
+                "Packets that a device or the kernel lost; the six of each that lost most.",
                 "pps",
                 width=8,
             ),
@@ -181,8 +182,8 @@ def storage() -> tuple[Panel, ...]:
     available, size = (f"hwsonde_storage_filesystem_{part}_bytes{{{HOST}}}" for part in ("available", "size"))
     return (
         graph(
-            About("Throughput", "Bytes by disk and operation.", "Bps"),
-            Query(rate("hwsonde_storage_bytes_total"), "{{device}} {{operation}}"),
+            About("Throughput", "Bytes by disk and operation; the ten busiest.", "Bps"),
+            Query(most(rate("hwsonde_storage_bytes_total"), 10), "{{device}} {{operation}}"),
         ),
         graph(
             About(
@@ -194,8 +195,8 @@ def storage() -> tuple[Panel, ...]:
             Query(f"{seconds} / ({requests} > 0)", "{{device}} {{operation}}"),
         ),
         graph(
-            About("Requests", "Requests that ended.", "iops", width=8),
-            Query(requests, "{{device}} {{operation}}"),
+            About("Requests", "Requests that ended, by disk and operation; the ten most frequent.", "iops", width=8),
+            Query(most(requests, 10), "{{device}} {{operation}}"),
         ),
         graph(
             About("Busy", "Share of time with at least one request under way.", "percentunit", width=8),

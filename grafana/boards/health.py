@@ -121,7 +121,7 @@ def exporter() -> tuple[Panel, ...]:
         ),
         graph(
             About("Time of collectors", "How long the latest runs of the ten slowest collectors took.", "s", width=8),
-            Query(most(f"hwsonde_exporter_collector_duration_seconds{{{HOST}}}"), "{{collector}}"),
+            Query(most(f"hwsonde_exporter_collector_duration_seconds{{{HOST}}}", 10), "{{collector}}"),
         ),
         graph(
             About("Time to collect", "Mean time that collecting took for a scrape, without its text.", "s", width=4),

@@ -22,9 +22,9 @@ TO_HOST = '/d/hwsonde-host?var-cluster=$cluster&var-node=${__data.fields["Host"]
 
 # Pixels of columns whose words are short; Grafana gives each of the others what is left, and 150 at least.
 WIDTHS = {
-    "Adapter": 90, "Address": 120, "Age": 110, "Ago": 110, "Class": 90, "Coverage": 100, "Driver": 110, "GPU": 70, "Host": 120, "Hosts": 80,
-    "Link": 95, "Network device": 115, "Part": 110, "Port": 50, "Reaches": 100, "Score": 80, "Setting": 250, "Severity": 100, "Share": 80, "Up": 60,
-    "VBIOS": 130, "XID": 70,
+    "Adapter": 90, "Address": 120, "Age": 110, "Ago": 110, "Class": 90, "Coverage": 100, "Device": 130, "Driver": 110, "GPU": 70,
+    "Host": 120, "Hosts": 80, "Link": 95, "Network device": 125, "Part": 110, "Port": 50, "Reaches": 100, "Score": 80, "Setting": 250,
+    "Severity": 100, "Share": 80, "Up": 60, "VBIOS": 130, "XID": 70,
 }  # fmt: skip
 
 Panel: TypeAlias = timeseries.Panel | stat.Panel | table.Panel
@@ -211,9 +211,11 @@ class Columns:
         """How the cells of each heading are drawn, where it is not Grafana's way."""
         found: dict[str, dict[str, object]] = {}
         headings = list(self.titles.values())
-        # What is left of the width is for the longest words, or else for the first column.
-        for heading in headings if not WIDTHS.keys() >= set(headings) else headings[1:]:
-            if heading in WIDTHS:
+        known = [heading for heading in headings if heading in WIDTHS]
+        # What is left of the panel's width is for the longest words.
+        rest = max(known, key=lambda heading: WIDTHS[heading]) if len(known) == len(headings) else None
+        for heading in known:
+            if heading != rest:
                 found.setdefault(heading, {})["custom.width"] = WIDTHS[heading]
         for label, heading in self.titles.items():
             if label != "Value":

@@ -40,7 +40,7 @@ def _links() -> tuple[Panel, ...]:
             ),
         ),
         graph(
-            About("Links lost", "Carrier changes and lost RDMA links within an hour; the ten of each that changed most.", "none", width=6),
+            About("Links lost", "Carrier changes and lost RDMA links within an hour; the six of each that changed most.", "none", width=6),
             Query(most(_hour("hwsonde_network_carrier_changes_total")), "{{device}}"),
             Query(most(_hour("hwsonde_network_rdma_link_downed_total")), _PORT),
             top=1,
@@ -61,8 +61,8 @@ def _links() -> tuple[Panel, ...]:
 def _traffic() -> tuple[Panel, ...]:
     return (
         graph(
-            About("Ethernet", "Bytes by device and direction.", "Bps"),
-            Query(rate("hwsonde_network_bytes_total"), "{{device}} {{direction}}"),
+            About("Ethernet", "Bytes by device and direction; the ten busiest.", "Bps"),
+            Query(most(rate("hwsonde_network_bytes_total"), 10), "{{device}} {{direction}}"),
         ),
         graph(
             About("RDMA", "Bytes by port and direction.", "Bps", NO_RDMA),
@@ -77,6 +77,7 @@ def _congestion() -> tuple[Panel, ...]:
         graph(
             About("Paused by the peer", "Share of time in which a priority may not send.", "percentunit", NO_ETHTOOL, width=8),
             Query(slow_rate("hwsonde_network_pfc_pause_seconds_total", ',direction="received"'), "{{device}} priority {{priority}}"),
+            top=0.01,
         ),
         graph(
             About(
@@ -85,9 +86,10 @@ def _congestion() -> tuple[Panel, ...]:
                 "pps", NO_ETHTOOL, width=8,
             ),
             Query(slow_rate("hwsonde_network_pfc_frames_total", ',direction="transmitted"'), "{{device}} priority {{priority}}"),
+            top=1,
         ),
         graph(
-            About("Pause storms", "Storms within an hour, warned of or cut off; the ten worst.", "none", NO_ETHTOOL, width=8),
+            About("Pause storms", "Storms within an hour, warned of or cut off; the six worst.", "none", NO_ETHTOOL, width=8),
             Query(most(_hour("hwsonde_network_pfc_storms_total")), "{{device}} {{level}}"),
             top=1,
         ),
@@ -96,8 +98,8 @@ def _congestion() -> tuple[Panel, ...]:
             Query(f"{slow_rate('hwsonde_network_rdma_ecn_marked_packets_total')} / ignoring (direction) ({received} > 0)", _PORT),
         ),
         graph(
-            About("Told to slow down", "Congestion notifications, by what was done with them.", "pps", NO_RDMA, width=8),
-            Query(slow_rate("hwsonde_network_rdma_cnp_packets_total"), f"{_PORT} {{{{action}}}}"),
+            About("Told to slow down", "Congestion notifications, by what was done with them; the six most frequent.", "pps", NO_RDMA, width=8),
+            Query(most(slow_rate("hwsonde_network_rdma_cnp_packets_total")), f"{_PORT} {{{{action}}}}"),
         ),
         graph(
             About("Without credits", "Ticks in which an InfiniBand port had to wait for its peer.", "ops", NO_RDMA, width=8),
@@ -110,27 +112,37 @@ def _losses() -> tuple[Panel, ...]:
     failed = _hour("hwsonde_network_rdma_completion_errors_total", ',error!="flushed"')
     return (
         graph(
-            About("RDMA sent again", "Requests that were sent again, by cause; the ten most frequent.", "ops", NO_RDMA, width=8),
+            About("RDMA sent again", "Requests that were sent again, by cause; the six most frequent.", "ops", NO_RDMA, width=8),
             Query(most(slow_rate("hwsonde_network_rdma_retries_total")), f"{_PORT} {{{{cause}}}}"),
         ),
         graph(
-            About("RDMA failed", "Work requests that ended with an error within an hour, those flushed left out; the ten most frequent.", "none", NO_RDMA, width=8),
+            About(
+                "RDMA failed",
+                "Work requests that ended with an error within an hour, those flushed left out; the six most frequent.",
+                "none", NO_RDMA, width=8,
+            ),
             Query(most(f"sum by (device, port, error) ({failed})"), f"{_PORT} {{{{error}}}}"),
             top=1,
         ),
         graph(
-            About("Out of order or buffers", "Packets out of sequence, and those for which no buffer was posted.", "pps", NO_RDMA, width=8),
-            Query(slow_rate("hwsonde_network_rdma_out_of_sequence_total"), f"{_PORT} out of sequence"),
-            Query(slow_rate("hwsonde_network_rdma_out_of_buffer_total"), f"{_PORT} out of buffers"),
+            About(
+                "Out of order or buffers",
+                "Packets out of sequence, and those for which no buffer was posted; the six ports of each that have most.",
+                "pps", NO_RDMA, width=8,
+            ),
+            Query(most(slow_rate("hwsonde_network_rdma_out_of_sequence_total")), f"{_PORT} out of sequence"),
+            Query(most(slow_rate("hwsonde_network_rdma_out_of_buffer_total")), f"{_PORT} out of buffers"),
+            top=1,
         ),
         graph(
-            About("Errors and drops", "Packets that a device or the kernel lost; the ten of each that lost most.", "pps", width=8),
+            About("Errors and drops", "Packets that a device or the kernel lost; the six of each that lost most.", "pps", width=8),
             Query(most(rate("hwsonde_network_errors_total")), "{{device}} {{direction}} errors"),
             Query(most(rate("hwsonde_network_dropped_packets_total")), "{{device}} {{direction}} dropped"),
         ),
         graph(
-            About("Discards by reason", "Packets that a device or its driver dropped; the ten most frequent.", "pps", NO_ETHTOOL, width=8),
+            About("Discards by reason", "Packets that a device or its driver dropped; the six most frequent.", "pps", NO_ETHTOOL, width=8),
             Query(most(slow_rate("hwsonde_network_discards_total")), "{{device}} {{direction}} {{reason}}"),
+            top=1,
         ),
         graph(
             About("Damaged on the wire", "Physical errors and blocks that could not be repaired, within an hour.", "none", NO_ETHTOOL, width=8),

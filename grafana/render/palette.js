@@ -1,8 +1,8 @@
-// A screenshot in at most 256 colours: boards have few, so that this costs little and saves two thirds of the file.
+// A screenshot in at most 128 colours: boards have few, so that this costs little and saves more than half of the file.
 // Evaluated in the browser, which can read its own pictures: gets a PNG in base64, gives size, colours and a number for each pixel.
 async (encoded) => {
-  const MOST = 256;
-  const KEPT = 176; // of which so many stay exactly as they are
+  const MOST = 128;
+  const KEPT = 88; // of which so many stay exactly as they are
   const blob = await (await fetch(`data:image/png;base64,${encoded}`)).blob();
   const bitmap = await createImageBitmap(blob);
   const {width, height} = bitmap;

@@ -1,4 +1,4 @@
-"""PNG files with a palette of at most 256 colours, a third of the size of a browser's."""
+"""PNG files with a palette, a third of the size of a browser's."""
 
 from __future__ import annotations
 

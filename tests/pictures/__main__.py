@@ -23,7 +23,7 @@ from grafana.rendering.table import verdict
 from quickstart.errors import QuickstartError
 from quickstart.layout import url
 from quickstart.stack import find_tool
-from tests.pictures.fleet import Cluster
+from tests.pictures.fleet import SCRAPE_MS, Cluster
 from tests.pictures.gallery import page
 from tests.pictures.story import Scene, Story, StoryError
 from tests.rules.running import answers, free_port, program
@@ -86,6 +86,7 @@ def boards(scene: Scene, data: Path, given: argparse.Namespace) -> int:
             boards=given.board or NAMES,
             themes=given.theme or THEMES,
             of_board=scene.of_board(),
+            scrape=SCRAPE_MS / 1000,
             cache=given.cache,
         )
         shown = render(wanted)

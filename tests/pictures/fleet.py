@@ -21,13 +21,15 @@ from tests.pictures.training_host import TrainingHost
 from tests.rules.running import free_port
 
 CLUSTER = "lab"
+# Eleven programs on one machine: once a second would be too much for a small one.
+SCRAPE_MS = 2000
 TRAINING = "gpu-01"
 MACHINES = tuple(f"node-0{number}" for number in range(1, 6))
 # The one whose settings differ from the start, the one whose settings are changed, the one that gets busy.
 DIFFERENT, CHANGED, BUSY = "node-02", "node-04", "node-03"
-# What takes minutes with the shipped figures takes about two here; so few rows say nothing of one window in a thousand.
+# What takes eight minutes with the shipped figures takes about three here; so few rows say nothing of one window in a thousand.
 DETECTOR: dict[str, Any] = {
-    "learning": {"first_rows": 30, "calibrated_rows": 120},
+    "learning": {"first_rows": 30, "calibrated_rows": 100},
     "episodes": {"risk": 0.005},
     "peers": {"settings_every": "10s"},
 }
@@ -102,7 +104,7 @@ class Cluster:
         self.machines = {name: SimulatedHost(hosts / name / "vm", seed) for seed, name in enumerate(MACHINES, 7)}
         self._differ()
         ports = free_ports()
-        options = Options(data, ports, MACHINES[0], CLUSTER, detector=DETECTOR)
+        options = Options(data, ports, MACHINES[0], CLUSTER, scrape_ms=SCRAPE_MS, detector=DETECTOR)
         self.fleet = Fleet(options, say, self._programs(ports.exporter))
         self._living = ExitStack()
 

@@ -15,9 +15,9 @@ from quickstart.fetch import FetchError, get_json
 from tests.pictures.fleet import BUSY, CHANGED, MACHINES, TRAINING, Cluster
 
 # Longest waits, in seconds.
-START, LEARNING, REST, ONSET, END = 60, 420, 150, 60, 180
+START, LEARNING, REST, ONSET, END = 60, 600, 150, 60, 180
 # How much of the time before the picture's moment is shown, at most.
-SHOWN = 420
+SHOWN = 300
 # An error of an application, which the driver reports by this number.
 XID, XID_GPU = 31, 5
 # From the first degree to the last.
@@ -159,13 +159,13 @@ class Story:
         return {one["metric"]["node"] for one in self._ask(ACTIVE)}
 
     def _quiet(self, seconds: float) -> None:
-        """Wait until no host has had an episode for a while."""
+        """Wait until no host has had an episode for 20 seconds."""
         calm = 0
 
         def at_rest() -> bool:
             nonlocal calm
             calm = 0 if self._number("count(hwsonde_incident_active) or vector(0)", 1.0) else calm + 1
-            return calm >= 10
+            return calm >= 40
 
         self._until(at_rest, seconds, "quiet hosts")
 

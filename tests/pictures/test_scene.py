@@ -94,7 +94,7 @@ def test_a_scene_is_kept_and_found_again(tmp_path: Path) -> None:
     scene.save(tmp_path / pictures.SCENE)
     assert Scene.load(tmp_path / pictures.SCENE) == scene
     assert pictures._scene(tmp_path) == scene
-    assert scene.shown_from == 1380
+    assert scene.shown_from == 1500
     assert set(scene.of_board()) <= {board.name for board in BOARDS}
     (tmp_path / pictures.SCENE).unlink()
     (tmp_path / "prometheus").mkdir()

@@ -15,7 +15,8 @@ from tests.pictures.growing import GrowingFile, growing_files
 from tests.pictures.hot_gpu import HotGpu, recorded
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "fixtures" / "hosts" / "node192"
-TICK = 0.25
+# The sampler looks ten times a second: what it looks at must move more often than that; the rest every so manieth time.
+TICK, SELDOM = 0.04, 10
 # How old the template's counters are, in seconds.
 UPTIME = 864_000
 HERTZ = 100
@@ -23,8 +24,8 @@ HERTZ = 100
 RHYTHM = (0.1, 47.0)
 # The template's ports are nearly idle; a training fills a good part of them.
 RDMA = 10.0
-FILES = ("schedstat", "softirqs", "vmstat", "diskstats", "pressure/cpu", "pressure/memory", "pressure/io")
-FILES += ("1/net/dev", "1/net/snmp", "1/net/netstat")
+FAST = ("pressure/cpu", "pressure/memory", "pressure/io", "1/net/dev", "1/net/snmp")
+SLOW = ("schedstat", "softirqs", "vmstat", "diskstats", "1/net/netstat")
 MOVING = frozenset({b"MemFree", b"MemAvailable", b"Cached", b"AnonPages", b"Dirty", b"Writeback"})
 LOAD = (110.0, 3.0)
 
@@ -56,7 +57,9 @@ class TrainingHost:
         self._random = np.random.default_rng(seed)
         _set_driver(self.folder, self.shim.recording["system"]["nvmlSystemGetDriverVersion"])
         proc = self.folder / "proc"
-        self._files = [GrowingFile(proc / name, UPTIME, self._random) for name in FILES]
+        self._fast, self._slow = (
+            [GrowingFile(proc / name, UPTIME, self._random) for name in names] for names in (FAST, SLOW)
+        )
         ports = sorted((self.folder / "sys" / "class" / "infiniband").glob("*/ports/*/*counters/*"))
         self._ports = growing_files(ports, UPTIME, self._random)
         self._stat = Stat(proc / "stat", self._random)
@@ -82,26 +85,39 @@ class TrainingHost:
         self._over.set()
         if self._thread.is_alive():
             self._thread.join(5)
-        for file in (*self._files, *self._ports, self._stat, self._meminfo, self._loadavg):
+        for file in (*self._fast, *self._slow, *self._ports, self._stat, self._meminfo, self._loadavg):
             file.close()
 
     def _run(self) -> None:
         before = began = time.monotonic()
+        seldom, ticks = began, 0
         while not self._over.wait(TICK):
             now = time.monotonic()
             self.tick(now - before, now - began)
-            before = now
+            before, ticks = now, ticks + 1
+            if ticks % SELDOM == 0:
+                self.tick_slow(now - seldom, now - began)
+                seldom = now
+
+    def _factor(self, since: float) -> float:
+        """How fast the training is, ``since`` seconds after the start: all ranks wait for the slowest."""
+        height, period = RHYTHM
+        return self.gpu.speed * (1 + height * math.sin(2 * math.pi * since / period))
 
     def tick(self, seconds: float, since: float) -> None:
-        """Let some time pass, ``since`` seconds after the start."""
-        height, period = RHYTHM
-        # All ranks wait for the slowest.
-        factor = self.gpu.speed * (1 + height * math.sin(2 * math.pi * since / period))
-        for file in self._files:
+        """Let some time pass for what is looked at often."""
+        factor = self._factor(since)
+        for file in self._fast:
+            file.tick(seconds, factor)
+        self._stat.tick(seconds, factor)
+
+    def tick_slow(self, seconds: float, since: float) -> None:
+        """Let some time pass for the rest."""
+        factor = self._factor(since)
+        for file in self._slow:
             file.tick(seconds, factor)
         for port in self._ports:
             port.tick(seconds, RDMA * factor)
-        self._stat.tick(seconds, factor)
         self._meminfo.put(b"".join(self._moved(line) for line in self._memory.splitlines(keepends=True)))
         loads = self._random.normal(*LOAD, 3)
         self._loadavg.put(b"%.2f %.2f %.2f 118/9204 40118220\n" % tuple(loads))

@@ -15,15 +15,14 @@ export function legend(target: Target, metric: Record<string, string>): string {
   return `${__name__ ?? ''}${inside.length ? `{${inside.join(', ')}}` : ''}` || target.expr;
 }
 
-function line(target: Target, metric: Record<string, string>, points: [number, string][], interval?: number): DataFrame {
+function line(target: Target, metric: Record<string, string>, points: [number, string][]): DataFrame {
   const {__name__, ...labels} = metric;
   const name = legend(target, metric);
   return toDataFrame({
     refId: target.refId,
     name,
     fields: [
-      // The interval tells the graph where a sample is missing.
-      {name: 'Time', type: FieldType.time, values: points.map(([time]) => time * 1000), config: {interval}},
+      {name: 'Time', type: FieldType.time, values: points.map(([time]) => time * 1000)},
       {
         name: 'Value',
         type: FieldType.number,
@@ -35,9 +34,17 @@ function line(target: Target, metric: Record<string, string>, points: [number, s
   });
 }
 
+/** The points with one without a value behind each that has no next one: lines of several series would be drawn across the gap. */
+function withGaps(points: [number, string][], step: number): [number, string][] {
+  return points.flatMap((point, place) => {
+    const next = points[place + 1];
+    return next && next[0] - point[0] > 1.5 * step ? [point, [point[0] + step, 'NaN'] as [number, string]] : [point];
+  });
+}
+
 /** One frame for each series of a range. */
 export function lines(target: Target, found: Matrix[], step: number): DataFrame[] {
-  return found.map((series) => line(target, series.metric, series.values, step * 1000));
+  return found.map((series) => line(target, series.metric, withGaps(series.values, step)));
 }
 
 /** One frame for each series of an instant. */

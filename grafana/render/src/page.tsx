@@ -15,6 +15,8 @@ const CELL = 30;
 const GAP = 8;
 const EDGE = 16;
 const HEAD = 92;
+// A variable with more letters makes room for the others.
+const LONG = 30;
 
 interface Shared {
   options: Options;
@@ -84,7 +86,8 @@ function PanelView({panel, row, shared}: {panel: Panel; row: string; shared: Sha
 function Head({board, shared}: {board: Board; shared: Shared}) {
   const {options, values, theme} = shared;
   const moment = (seconds: number) => new Date(seconds * 1000).toISOString().slice(0, 19).replace('T', ' ');
-  const box = {padding: '4px 8px', border: `1px solid ${theme.colors.border.medium}`, borderRadius: 2};
+  const box = {padding: '4px 8px', border: `1px solid ${theme.colors.border.medium}`, borderRadius: 2, whiteSpace: 'nowrap' as const};
+  const cut = {overflow: 'hidden', textOverflow: 'ellipsis', background: theme.colors.background.secondary};
   return (
     <div style={{position: 'absolute', left: EDGE, right: EDGE, top: 12}}>
       <div style={{display: 'flex', justifyContent: 'space-between', alignItems: 'baseline'}}>
@@ -93,13 +96,13 @@ function Head({board, shared}: {board: Board; shared: Shared}) {
       </div>
       <div style={{display: 'flex', gap: 8, marginTop: 12}}>
         {board.templating.list.map(({name, label}) => (
-          <span key={name} style={{...box, background: theme.colors.background.secondary}}>
+          <span key={name} style={{...box, ...cut, flexShrink: values[name].text.length > LONG ? 1 : 0}}>
             <span style={{color: theme.colors.text.secondary}}>{`${label ?? name} `}</span>
             {values[name].text}
           </span>
         ))}
         {board.links.map(({title, asDropdown}) => (
-          <span key={title} style={{...box, color: theme.colors.text.link}}>{asDropdown ? `${title} \u25be` : title}</span>
+          <span key={title} style={{...box, flexShrink: 0, color: theme.colors.text.link}}>{asDropdown ? `${title} \u25be` : title}</span>
         ))}
       </div>
     </div>
