@@ -211,3 +211,13 @@ def test_a_browsers_picture_keeps_the_colours_that_cover_most() -> None:
     red, green, blue = pixels[50][200]
     assert green > 200
     assert max(red, blue) < 60
+
+
+def test_packages_are_pinned_and_nobodys_registry_is_named() -> None:
+    folder = Path(__file__).resolve().parents[2] / "grafana" / "render"
+    wanted = json.loads((folder / "package.json").read_text())["dependencies"]
+    text = (folder / "package-lock.json").read_text()
+    locked = json.loads(text)["packages"]
+    assert {name: locked[f"node_modules/{name}"]["version"] for name in wanted} == wanted
+    assert all(package.get("integrity") or not path for path, package in locked.items())
+    assert "://" not in text
