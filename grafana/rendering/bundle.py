@@ -69,8 +69,8 @@ def _install(npm: str, packages: Iterable[Path], modules: Path) -> None:
         place = Path(folder)
         for path in packages:
             shutil.copy(path, place)
-        locked = (place / "package-lock.json").exists()
-        _run([npm, "ci" if locked else "install", "--no-audit", "--no-fund", "--ignore-scripts"], place)
+        # Not `npm ci`: it refuses where a registry lacks what only another system would need.
+        _run([npm, "install", "--no-audit", "--no-fund", "--ignore-scripts"], place)
         # Whole or not at all: an installation that was interrupted is never taken for one.
         place.rename(modules)
         place.mkdir()

@@ -131,14 +131,13 @@ class Cluster:
         (self.machines[CHANGED].folder / "proc/sys/vm/swappiness").write_text("10\n", encoding="ascii")
 
     def _programs(self, first: int) -> list[Program]:
-        """The exporters; hosts probe each other, the training host all of them."""
+        """The exporters; the training host probes the others."""
         probed = {name: free_port() for name in MACHINES}
         found = []
         for place, (name, host) in enumerate(self.machines.items()):
-            others = [other for other in MACHINES[:2] if other != name]
             listen = f"--collector.network_probe.listen-address={LOOPBACK}:{probed[name]}"
             # Few looks between the scrapes: five samplers on one machine would starve it.
-            flags = (*host.flags, listen, *_peers(others, probed), "--sampler.hertz=2")
+            flags = (*host.flags, listen, *_peers((), probed), "--sampler.hertz=2")
             found.append(_program(name, first if place == 0 else free_port(), flags))
         # Counting events of 192 processors that are made up tells nothing, and costs much.
         training = (*self.training.flags, *_peers(MACHINES, probed), "--no-collector.perf")

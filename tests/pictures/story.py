@@ -113,8 +113,8 @@ class Story:
         self._cluster.change_setting()
         time.sleep(25)
         moment, channel, incident = self._illness()
-        self._quiet(END)
-        self._say("all hosts are well again")
+        self._until(lambda: not {BUSY, TRAINING} & self._ill(), END, "the end of both episodes")
+        self._say("both hosts are well again")
         time.sleep(10)
         return Scene(start, time.time(), moment, channel, incident)
 
