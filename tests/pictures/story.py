@@ -17,7 +17,7 @@ from tests.pictures.fleet import BUSY, CHANGED, MACHINES, TRAINING, Cluster
 # Longest waits, in seconds.
 START, LEARNING, REST, ONSET, END = 60, 600, 150, 60, 180
 # How much of the time before the picture's moment is shown, at most.
-SHOWN = 300
+SHOWN = 220
 # An error of an application, which the driver reports by this number.
 XID, XID_GPU = 31, 5
 # From the first degree to the last.
