@@ -59,7 +59,7 @@ export function configured(panel: Panel, frames: DataFrame[], values: Values, th
 function withCells(text: string, scoped?: ScopedVars): string {
   const context = scoped?.__dataContext?.value;
   return text.replace(CELL, (whole, wanted) => {
-    const field = context?.frame?.fields.find((one: any) => getFieldDisplayName(one, context.frame) === wanted);
-    return field && context.rowIndex !== undefined ? encodeURIComponent(field.values[context.rowIndex]) : whole;
+    const field = context?.frame?.fields.find((one: any) => getFieldDisplayName(one, context?.frame) === wanted);
+    return field && context?.rowIndex !== undefined ? encodeURIComponent(field.values[context.rowIndex]) : whole;
   });
 }
