@@ -86,6 +86,7 @@ def _around() -> tuple[Panel, ...]:
             About("Faults of data", "How far the data of this host are at fault, by kind; 1 is the threshold.", "none", NO_FAULT),
             Query(f"max by (kind) (hwsonde_data_fault_score{{{HOST}}})", "{{kind}}"),
             limit=1,
+            top=1.2,
         ),
         graph(
             About(

@@ -22,7 +22,7 @@ TO_HOST = '/d/hwsonde-host?var-cluster=$cluster&var-node=${__data.fields["Host"]
 
 # Pixels of columns whose words are short; Grafana gives each of the others what is left, and 150 at least.
 WIDTHS = {
-    "Adapter": 90, "Address": 120, "Age": 110, "Ago": 110, "Class": 90, "Coverage": 100, "Device": 130, "Driver": 110, "GPU": 70,
+    "Adapter": 80, "Address": 120, "Age": 110, "Ago": 110, "Class": 90, "Coverage": 100, "Device": 130, "Driver": 110, "GPU": 70,
     "Host": 120, "Hosts": 80, "Link": 95, "Network device": 125, "Part": 110, "Port": 50, "Reaches": 100, "Score": 80, "Setting": 250,
     "Severity": 100, "Share": 80, "Up": 60, "VBIOS": 130, "XID": 70,
 }  # fmt: skip

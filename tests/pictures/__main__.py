@@ -92,7 +92,8 @@ def boards(scene: Scene, data: Path, given: argparse.Namespace) -> int:
         shown = render(wanted)
     if not given.board:
         (wanted.out / "README.md").write_text(page(shown), encoding="utf-8")
-    if line := verdict(shown):
+    # Of this cluster no panel has a reason to be empty.
+    if line := verdict(shown, strict=True):
         say(line)
     for name in wanted.boards:
         for theme in wanted.themes:

@@ -20,7 +20,7 @@ machines are alike, but for a setting of `node-02` and one that was just changed
 _TABLE = """
 ## What the panels show
 
-Lines are counted that have a value in the time that is shown. "empty" comes with what the panel says instead: why it may be.
+Lines are counted that have a value in the time that is shown; a panel without any fails the command that makes this page.
 """
 
 
