@@ -42,7 +42,7 @@ def _tiles() -> tuple[Panel, ...]:
             Query(f"max({OWN}_entities{{{ALL}}})"),
         ),
         tile(
-            About("Hosts whose scores count", "Hosts of which enough was learned.", "none", NO_SCORE, width=3, height=4),
+            About("Hosts learned", "Hosts of which enough was learned that their scores count.", "none", NO_SCORE, width=3, height=4),
             Query(f"sum(max by (node) (hwsonde_anomaly_calibrated{{{ALL}}}))"),
         ),
         tile(
@@ -53,7 +53,7 @@ def _tiles() -> tuple[Panel, ...]:
         ),
         tile(
             About(
-                "Pages in 100 node-days",
+                "Page rate",
                 "Episodes that opened, in 100 days of watching one host: what the budget became.",
                 "none", "nothing was watched yet", width=3, height=4,
             ),
@@ -94,15 +94,18 @@ def _work() -> tuple[Panel, ...]:
         graph(
             About("Values left out", "Values after a counter's reset, out of range, or of a later time.", "ops", width=8),
             Query(f"sum by (reason) ({_rate('values_dropped_total')})", "{{reason}}"),
+            top=1,
         ),
         graph(
             About("Failures", "Steps that failed and states that could not be written, within an hour.", "none", width=12),
             Query(f"sum(increase({OWN}_step_errors_total{{{ALL}}}[1h]))", "steps"),
             Query(f"sum(increase({OWN}_state_save_failures_total{{{ALL}}}[1h]))", "state not written"),
+            top=1,
         ),
         graph(
             About("State written", "Times that models and episodes were written within an hour.", "none", width=12),
             Query(f"sum by (instance) (increase({OWN}_state_saves_total{{{ALL}}}[1h]))", "{{instance}}"),
+            top=1,
         ),
     )  # fmt: skip
 
@@ -112,20 +115,24 @@ def _said() -> tuple[Panel, ...]:
         About("Episodes by part", "Episodes that opened within an hour, by the part that was named first.", "none", NEVER, width=8),
         Query(f"sum by (subsystem) (increase({OWN}_episodes_total{{{ALL}}}[1h]))", "{{subsystem}}"),
         stacked=True,
+        top=1,
     )  # fmt: skip
     return (
         colours(episodes, SUBSYSTEMS),
         graph(
             About("Faults of data", "Faults that opened within an hour, by kind.", "none", NEVER, width=8),
             Query(f"sum by (kind) (increase({OWN}_data_faults_total{{{ALL}}}[1h]))", "{{kind}}"),
+            top=1,
         ),
         graph(
             About("Windows excused", "Windows above 1 that a change of workloads explained, within an hour.", "none", NEVER, width=8),
             Query(f"sum by (reason) (increase({OWN}_windows_excused_total{{{ALL}}}[1h]))", "{{reason}}"),
+            top=1,
         ),
         graph(
             About("Models that came into force", "New regimes, former ones that returned, lasting shifts, within an hour.", "none", NEVER, width=8),
             Query(f"sum by (change) (increase({OWN}_regime_changes_total{{{ALL}}}[1h]))", "{{change}}"),
+            top=1,
         ),
         listing(
             About("Least coverage", "Hosts of which least of what the model looks at was judged.", "percentunit", NO_SCORE, width=8),

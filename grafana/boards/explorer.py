@@ -21,8 +21,7 @@ def _channels() -> tuple[Panel, ...]:
             "Value of the channel and what was expected of it, in its own unit; told while an episode is open.",
             "short",
             NO_EPISODE,
-            width=14,
-            height=10,
+            width=24,
         ),
         mean=Query(f"max(hwsonde_anomaly_channel_value{chosen})", "value"),
         lower=Query(f"max(hwsonde_anomaly_expected_lower{chosen})", "expected at least"),
@@ -36,8 +35,7 @@ def _channels() -> tuple[Panel, ...]:
                 "What deviates most, with the part and the device that it belongs to.",
                 "percentunit",
                 NO_EPISODE,
-                width=10,
-                height=10,
+                width=24,
             ),
             Query(f"sort_desc({share} * on (channel) group_left (title, subsystem, class, device, address) {info})"),
             {
@@ -88,6 +86,7 @@ def _around() -> tuple[Panel, ...]:
             About("Faults of data", "How far the data of this host are at fault, by kind; 1 is the threshold.", "none", NO_FAULT),
             Query(f"max by (kind) (hwsonde_data_fault_score{{{HOST}}})", "{{kind}}"),
             limit=1,
+            top=1.2,
         ),
         graph(
             About(

@@ -143,7 +143,7 @@ def _use() -> tuple[Panel, ...]:
         graph(
             About("CPU use", "The ten hosts that are busiest.", "percentunit", width=8),
             Query(
-                f'topk(10, 1 - avg by (node) (rate(hwsonde_cpu_seconds_total{{{ALL},mode="idle"}}[$__rate_interval])))',
+                f'topk(10, clamp_min(1 - avg by (node) (rate(hwsonde_cpu_seconds_total{{{ALL},mode="idle"}}[$__rate_interval])), 0))',
                 "{{node}}",
             ),
             top=1,

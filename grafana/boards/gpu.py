@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grafana.boards.anomaly import HOST
 from grafana.boards.frame import NODE, Board, Choice
+from grafana.boards.hardware import most
 from grafana.boards.kit import About, Panel, Query, graph, listing, tile
 
 NO_GPU = "no GPU, or its driver does not tell"
@@ -52,7 +53,7 @@ def _state() -> tuple[Panel, ...]:
             Query(f"count(hwsonde_gpu_fabric_state{{{HOST}}} == 3)"),
         ),
         listing(
-            About("Errors", "Errors (XID) that the driver reported, and how long ago.", "s", "no error was reported", width=8),
+            About("Errors", "Errors (XID) that the driver reported, and how long ago.", "s", "no error was reported", width=9),
             Query(
                 f"(time() - max by (gpu, xid) (hwsonde_gpu_xid_last_timestamp_seconds{{{OF}}}))"
                 f" * on (xid) group_left (name) max by (xid, name) (hwsonde_gpu_xid_info{{{HOST}}})"
@@ -63,13 +64,13 @@ def _state() -> tuple[Panel, ...]:
             About(
                 "What holds clocks down",
                 "Reasons in force now; a power cap and an idle GPU are daily life.",
-                "none", "nothing holds a clock down", width=8,
+                "none", "nothing holds a clock down", width=6,
             ),
             Query(held),
             {"gpu": "GPU", "reason": "Reason"},
         ),
         listing(
-            About("Which GPUs", "Identity of each GPU.", "none", NO_GPU, width=8),
+            About("Which GPUs", "Identity of each GPU.", "none", NO_GPU, width=9),
             Query(f"max by (gpu, name, pci_bus_id, vbios_version) (hwsonde_gpu_info{{{OF}}})"),
             {"gpu": "GPU", "name": "Model", "pci_bus_id": "Address", "vbios_version": "VBIOS"},
         ),
@@ -104,8 +105,8 @@ def _use() -> tuple[Panel, ...]:
             top=1,
         ),
         graph(
-            About("Programs", "Processes that hold a context on the GPU.", "none", NO_GPU, width=8),
-            _gauge("processes", "GPU {{gpu}} {{type}}"),
+            About("Programs", "Processes that hold a context on the GPU, whatever they do with it.", "none", NO_GPU, width=8),
+            Query(f"sum by (gpu) (hwsonde_gpu_processes{{{OF}}})", _NAME),
         ),
     )  # fmt: skip
 
@@ -113,12 +114,8 @@ def _use() -> tuple[Panel, ...]:
 def _power() -> tuple[Panel, ...]:
     return (
         graph(
-            About("Clock", "Clock of the multiprocessors; one GPU below its like at the same load is held down.", "hertz", NO_GPU),
+            About("Clock", "Clock of the multiprocessors; one GPU below its like at the same load is held down.", "hertz", NO_GPU, width=8),
             _gauge("clock_hertz", labels=',domain="sm"'),
-        ),
-        graph(
-            About("Time held down", "Share of time in which a reason held the clocks down.", "percentunit", NO_GPU),
-            Query(_rate("throttled_seconds_total"), "GPU {{gpu}} {{reason}}"),
         ),
         graph(
             About("Power", "Power that each GPU draws, mean over a second.", "watt", NO_GPU, width=8),
@@ -129,7 +126,11 @@ def _power() -> tuple[Panel, ...]:
             _gauge("power_limit_watts", labels=',limit="enforced"'),
         ),
         graph(
-            About("Temperature", "Temperature of the chip and, where it is told, of the memory.", "celsius", NO_GPU, width=8),
+            About("Time held down", "Share of time in which a reason held the clocks down; the six that did so most.", "percentunit", NO_GPU),
+            Query(most(_rate("throttled_seconds_total")), "GPU {{gpu}} {{reason}}"),
+        ),
+        graph(
+            About("Temperature", "Temperature of the chip and, where it is told, of the memory.", "celsius", NO_GPU),
             _gauge("temperature_celsius", "GPU {{gpu}} {{sensor}}"),
         ),
     )  # fmt: skip
@@ -138,16 +139,22 @@ def _power() -> tuple[Panel, ...]:
 def _health() -> tuple[Panel, ...]:
     return (
         graph(
-            About("Memory errors", "Errors of memory and caches within an hour; corrected ones cost nothing.", "none", NO_GPU, width=8),
-            Query(f"increase(hwsonde_gpu_ecc_errors_total{{{OF}}}[1h])", "GPU {{gpu}} {{type}}"),
+            About(
+                "Memory errors",
+                "Errors of memory and caches within an hour, the six most frequent; corrected ones cost nothing.",
+                "none", NO_GPU, width=8,
+            ),
+            Query(most(f"increase(hwsonde_gpu_ecc_errors_total{{{OF}}}[1h])"), "GPU {{gpu}} {{type}}"),
+            top=1,
         ),
         graph(
             About(
                 "Remapped rows",
-                "Memory rows that were replaced, over the life of the board.",
+                "Memory rows that were replaced, over the life of the board; the six greatest numbers.",
                 "none", "boards before Ampere retire pages instead", width=8,
             ),
-            _gauge("remapped_rows_total", "GPU {{gpu}} {{cause}}"),
+            Query(most(f"hwsonde_gpu_remapped_rows_total{{{OF}}}"), "GPU {{gpu}} {{cause}}"),
+            top=1,
         ),
         graph(
             About("Errors reported", "Errors (XID) within an hour, by number.", "none", "no error was reported", width=8),
@@ -160,16 +167,17 @@ def _links() -> tuple[Panel, ...]:
     lanes = f"hwsonde_gpu_pcie_link_width_lanes{{{OF}}}"
     return (
         graph(
-            About("NVLink throughput", "Bytes over all NVLinks of a GPU.", "Bps", NO_LINK, width=8),
-            Query(f"sum by (gpu, direction) ({_rate('nvlink_bytes_total')})", "GPU {{gpu}} {{direction}}"),
+            About("NVLink throughput", "Bytes over all NVLinks of a GPU, in both directions.", "Bps", NO_LINK, width=8),
+            Query(f"sum by (gpu) ({_rate('nvlink_bytes_total')})", _NAME),
         ),
         graph(
             About("NVLinks up", "Links that are up; one fewer than its like is a link that is down.", "none", NO_LINK, width=8),
             Query(f"sum by (gpu) (hwsonde_gpu_nvlink_up{{{OF}}})", _NAME),
         ),
         graph(
-            About("NVLink errors", "Errors of links within an hour, by kind.", "none", NO_LINK, width=8),
-            Query(f"sum by (gpu, error) (increase(hwsonde_gpu_nvlink_errors_total{{{OF}}}[1h]))", "GPU {{gpu}} {{error}}"),
+            About("NVLink errors", "Errors of links within an hour, by kind; the six most frequent.", "none", NO_LINK, width=8),
+            Query(most(f"sum by (gpu, error) (increase(hwsonde_gpu_nvlink_errors_total{{{OF}}}[1h]))"), "GPU {{gpu}} {{error}}"),
+            top=1,
         ),
         graph(
             About("PCI Express throughput", "Bytes between host and GPU.", "Bps", NO_GPU, width=8),
@@ -187,6 +195,7 @@ def _links() -> tuple[Panel, ...]:
         graph(
             About("PCI Express replays", "Packets that were sent again within an hour.", "none", NO_GPU, width=8),
             Query(f"increase(hwsonde_gpu_pcie_replays_total{{{OF}}}[1h])", _NAME),
+            top=1,
         ),
     )  # fmt: skip
 

@@ -13,6 +13,19 @@ def rate(name: str, labels: str = "") -> str:
     return f"rate({name}{{{HOST}{labels}}}[$__rate_interval])"
 
 
+def slow_rate(name: str, labels: str = "") -> str:
+    """PromQL of the rate of a counter that its collector reads every few seconds only.
+
+    Over four scrapes of a second it would jump between nothing and several times too much; a minute holds readings enough, also of slow scrapes.
+    """
+    return f"rate({name}{{{HOST}{labels}}}[1m])"
+
+
+def most(expr: str, count: int = 6) -> str:
+    """PromQL of the greatest: of many more lines nobody reads the legend."""
+    return f"topk({count}, {expr})"
+
+
 def cpu() -> tuple[Panel, ...]:
     """What the processors do."""
     online = f"scalar(max(hwsonde_cpu_online{{{HOST}}}))"
@@ -61,8 +74,9 @@ def cpu() -> tuple[Panel, ...]:
                 VIRTUAL,
                 width=8,
             ),
-            Query(rate("hwsonde_cpu_package_throttles_total"), "package {{package}}"),
-            Query(rate("hwsonde_cpu_core_throttles_total"), "cores of package {{package}}"),
+            Query(slow_rate("hwsonde_cpu_package_throttles_total"), "package {{package}}"),
+            Query(slow_rate("hwsonde_cpu_core_throttles_total"), "cores of package {{package}}"),
+            top=1,
         ),
     )
 
@@ -122,12 +136,12 @@ def network() -> tuple[Panel, ...]:
     again = rate("hwsonde_network_tcp_retransmitted_segments_total")
     return (
         graph(
-            About("Throughput", "Bytes by device and direction.", "Bps"),
-            Query(rate("hwsonde_network_bytes_total"), "{{device}} {{direction}}"),
+            About("Throughput", "Bytes by device and direction; the ten busiest.", "Bps"),
+            Query(most(rate("hwsonde_network_bytes_total"), 10), "{{device}} {{direction}}"),
         ),
         graph(
-            About("Packets", "Packets by device and direction.", "pps"),
-            Query(rate("hwsonde_network_packets_total"), "{{device}} {{direction}}"),
+            About("Packets", "Packets by device and direction; the ten busiest.", "pps"),
+            Query(most(rate("hwsonde_network_packets_total"), 10), "{{device}} {{direction}}"),
         ),
         graph(
             About("TCP segments sent again", "Share of sent segments that were sent before.", "percentunit", width=8),
@@ -149,9 +163,14 @@ def network() -> tuple[Panel, ...]:
             Query(rate("hwsonde_network_tcp_lost_retransmits_total"), "lost retransmits"),
         ),
         graph(
-            About("Errors and drops", "Packets that a device or the kernel lost.", "pps", width=8),
-            Query(rate("hwsonde_network_errors_total"), "{{device}} {{direction}} errors"),
-            Query(rate("hwsonde_network_dropped_packets_total"), "{{device}} {{direction}} dropped"),
+            About(
+                "Errors and drops",
+                "Packets that a device or the kernel lost; the six of each that lost most.",
+                "pps",
+                width=8,
+            ),
+            Query(most(rate("hwsonde_network_errors_total")), "{{device}} {{direction}} errors"),
+            Query(most(rate("hwsonde_network_dropped_packets_total")), "{{device}} {{direction}} dropped"),
             Query(rate("hwsonde_network_softnet_dropped_packets_total"), "kernel backlog dropped"),
         ),
     )
@@ -163,8 +182,8 @@ def storage() -> tuple[Panel, ...]:
     available, size = (f"hwsonde_storage_filesystem_{part}_bytes{{{HOST}}}" for part in ("available", "size"))
     return (
         graph(
-            About("Throughput", "Bytes by disk and operation.", "Bps"),
-            Query(rate("hwsonde_storage_bytes_total"), "{{device}} {{operation}}"),
+            About("Throughput", "Bytes by disk and operation; the ten busiest.", "Bps"),
+            Query(most(rate("hwsonde_storage_bytes_total"), 10), "{{device}} {{operation}}"),
         ),
         graph(
             About(
@@ -176,8 +195,8 @@ def storage() -> tuple[Panel, ...]:
             Query(f"{seconds} / ({requests} > 0)", "{{device}} {{operation}}"),
         ),
         graph(
-            About("Requests", "Requests that ended.", "iops", width=8),
-            Query(requests, "{{device}} {{operation}}"),
+            About("Requests", "Requests that ended, by disk and operation; the ten most frequent.", "iops", width=8),
+            Query(most(requests, 10), "{{device}} {{operation}}"),
         ),
         graph(
             About("Busy", "Share of time with at least one request under way.", "percentunit", width=8),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grafana.boards.anomaly import HOST, NO_SCORE
-from grafana.boards.hardware import rate
+from grafana.boards.hardware import most, rate
 from grafana.boards.kit import About, Panel, Query, graph, listing, tile
 
 # The detector's own series say where the detector runs, which may be another host of the cluster.
@@ -120,8 +120,8 @@ def exporter() -> tuple[Panel, ...]:
             Query(f"time() - hwsonde_exporter_process_start_time_seconds{{{HOST}}}"),
         ),
         graph(
-            About("Time of collectors", "How long each collector's latest run took.", "s", width=8),
-            Query(f"hwsonde_exporter_collector_duration_seconds{{{HOST}}}", "{{collector}}"),
+            About("Time of collectors", "How long the latest runs of the ten slowest collectors took.", "s", width=8),
+            Query(most(f"hwsonde_exporter_collector_duration_seconds{{{HOST}}}", 10), "{{collector}}"),
         ),
         graph(
             About("Time to collect", "Mean time that collecting took for a scrape, without its text.", "s", width=4),

@@ -20,6 +20,13 @@ BAND_COLOUR = "#56b4e9"
 # What a table's cell leads to: the board of the row's host, at the time that is shown here.
 TO_HOST = '/d/hwsonde-host?var-cluster=$cluster&var-node=${__data.fields["Host"]}&${__url_time_range}'
 
+# Pixels of columns whose words are short; Grafana gives each of the others what is left, and 150 at least.
+WIDTHS = {
+    "Adapter": 80, "Address": 120, "Age": 110, "Ago": 110, "Class": 90, "Coverage": 100, "Device": 130, "Driver": 110, "GPU": 70,
+    "Host": 120, "Hosts": 80, "Link": 95, "Network device": 125, "Part": 110, "Port": 50, "Reaches": 100, "Score": 80, "Setting": 250,
+    "Severity": 100, "Share": 80, "Up": 60, "VBIOS": 130, "XID": 70,
+}  # fmt: skip
+
 Panel: TypeAlias = timeseries.Panel | stat.Panel | table.Panel
 
 
@@ -74,7 +81,9 @@ def _steps(*steps: tuple[float | None, str]) -> dashboards.ThresholdsConfig:
 def graph(
     about: About, *queries: Query, limit: float | None = None, stacked: bool = False, top: float | None = None
 ) -> timeseries.Panel:
-    """Lines over time; ``limit`` draws a dashed line at a threshold, ``top`` fixes the axis's upper end."""
+    """Lines over time; ``limit`` draws a dashed line at a threshold, ``top`` is what the axis shows at least."""
+    # Light areas of several lines make one dark area.
+    alone = len(queries) == 1 and "{{" not in queries[0].legend
     legend = (
         common_builders.VizLegendOptions()
         .display_mode(common.LegendDisplayMode.LIST)
@@ -92,7 +101,7 @@ def graph(
         .height(about.height)
         .datasource(SOURCE)
         .line_width(1)
-        .fill_opacity(60 if stacked else 8)
+        .fill_opacity(60 if stacked else 8 if alone else 0)
         .show_points(common.VisibilityMode.NEVER)
         .legend(legend.show_legend(show_legend=True))
         .tooltip(tooltip)
@@ -190,10 +199,38 @@ class Columns:
         The labels (and ``Value``) to show, in order, with their headings.
     links
         Addresses that the cells of a heading lead to.
+    words
+        What stands for a value.
     """
 
     titles: dict[str, str]
     links: dict[str, str] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+
+    def changes(self, unit: str) -> dict[str, dict[str, object]]:
+        """How the cells of each heading are drawn, where it is not Grafana's way."""
+        found: dict[str, dict[str, object]] = {}
+        headings = list(self.titles.values())
+        known = [heading for heading in headings if heading in WIDTHS]
+        # What is left of the panel's width is for the longest words.
+        rest = max(known, key=lambda heading: WIDTHS[heading]) if len(known) == len(headings) else None
+        for heading in known:
+            if heading != rest:
+                found.setdefault(heading, {})["custom.width"] = WIDTHS[heading]
+        for label, heading in self.titles.items():
+            if label != "Value":
+                # A label that a row does not have is no reason to say there that the whole table is empty.
+                found.setdefault(heading, {})["noValue"] = " "
+        for heading, url in self.links.items():
+            found.setdefault(heading, {})["links"] = [{"title": "Open", "url": url}]
+        if "Value" in self.titles:
+            # Not for the whole table: Grafana would write it behind labels that look like numbers, too.
+            of_value = found.setdefault(self.titles["Value"], {})
+            of_value["unit"] = unit
+            if self.words:
+                options = {value: {"text": word} for value, word in self.words.items()}
+                of_value["mappings"] = [{"type": "value", "options": options}]
+        return found
 
 
 def listing(about: About, query: Query, columns: dict[str, str] | Columns) -> table.Panel:
@@ -209,7 +246,7 @@ def listing(about: About, query: Query, columns: dict[str, str] | Columns) -> ta
         table.Panel()
         .title(about.title)
         .description(about.text)
-        .unit(about.unit)
+        .unit("string")
         .span(about.width)
         .height(about.height)
         .datasource(SOURCE)
@@ -217,7 +254,7 @@ def listing(about: About, query: Query, columns: dict[str, str] | Columns) -> ta
         .targets([target.format(PromQueryFormat.TABLE)])
         .with_transformation(dashboard.DataTransformerConfig(id_val="organize", options=options))
     )
-    for heading, url in shown.links.items():
-        link = dashboard.DynamicConfigValue(id_val="links", value=[{"title": "Open", "url": url}])
-        panel = panel.override_by_name(heading, [link])
+    for heading, properties in shown.changes(about.unit).items():
+        changes = [dashboard.DynamicConfigValue(id_val=key, value=value) for key, value in properties.items()]
+        panel = panel.override_by_name(heading, changes)
     return panel

@@ -26,7 +26,7 @@ def _differ() -> tuple[Panel, ...]:
         ),
         tile(
             About("Changes within an hour", "Changes that the exporters saw, on all hosts.", "none", width=6, height=4),
-            Query(f"sum(increase(hwsonde_setting_changes_total{{{ALL}}}[1h]))"),
+            Query(f"round(sum(increase(hwsonde_setting_changes_total{{{ALL}}}[1h])))"),
         ),
         tile(
             About("Settings", "Different settings that are read.", "none", width=6, height=4),
@@ -68,6 +68,7 @@ def _changes() -> tuple[Panel, ...]:
             About("Changes by area", "Changes within five minutes, over all hosts.", "none"),
             Query(f"sum by (area) (increase({changes}{{{ALL}}}[5m]))", "{{area}}"),
             stacked=True,
+            top=1,
         ),
         listing(
             About("Latest changes", "The newest change of each area of each host.", "s", NO_CHANGE),

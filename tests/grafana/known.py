@@ -36,3 +36,9 @@ def series() -> dict[str, set[str]]:
         for suffix in ("_sum", "_count") if family.kind is DetectorKind.SUMMARY else ("",):
             found[family.name + suffix] = set(family.labels)
     return found
+
+
+def slow_series() -> set[str]:
+    """Names of series that their collectors read every few seconds only, however often they are scraped."""
+    slow = [one for one in load_collectors().values() if one.period is not None and one.period > 1]
+    return {metric.name + suffix for collector in slow for metric in collector.metrics for suffix in metric.suffixes}

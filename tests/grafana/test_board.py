@@ -22,7 +22,7 @@ from grafana.boards.frame import Board
 from grafana.check_panels import panels, substitute
 from grafana.generate import BOARDS, DETECTOR_URL, document, main, text
 from hwsonde_detector.types import Subsystem
-from tests.grafana.known import fast_quantities, series
+from tests.grafana.known import fast_quantities, series, slow_series
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "grafana" / "dashboards"
@@ -140,6 +140,19 @@ def test_promtool_takes_every_query(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(rules)} rules found" in done.stdout
+
+
+def test_what_is_read_every_few_seconds_is_not_asked_over_four_scrapes() -> None:
+    """Over four seconds a counter that is read every five jumps between nothing and too much, and a quotient of two has holes."""
+    slow = slow_series()
+    assert {"hwsonde_network_rdma_bytes_total", "hwsonde_network_tcp_rtt_seconds_count"} <= slow
+    asked = [
+        (board, title, name)
+        for board, title, expr in queries()
+        for name in re.findall(r"(hwsonde_\w+)(?:\{[^}]*\})?\[\$__rate_interval\]", expr)
+    ]
+    assert len(asked) > 50
+    assert [one for one in asked if one[2] in slow] == []
 
 
 @pytest.mark.parametrize("name", NAMES)

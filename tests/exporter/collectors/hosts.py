@@ -48,6 +48,7 @@ __all__ = [
     "HOSTS",
     "NAMES",
     "NoController",
+    "answers",
     "ask",
     "collectors",
     "fixture_host",
@@ -91,11 +92,11 @@ def fixture_host(name: str, files: FileReader | None = None) -> Host:
     return Host(Paths(folder / "proc", folder / "sys", folder / "root"), reader)
 
 
-def made(host: Host, names: Collection[str] | None = None) -> Iterator[Collector]:
-    """Collectors, all or those of these names, with the system calls replaced by the answers of a fixture host; not probed yet."""
+def answers(host: Host) -> dict[type[Any], dict[str, Any]]:
+    """What a fixture host answers beside its files: arguments of the collectors that make system calls."""
     confined = is_confined(host)
     cards = ethtool_kernel.fixture_cards(host)
-    replaced: dict[type[Any], dict[str, Any]] = {
+    return {
         HostCollector: {"clock": clock_of(host)},
         ClockCollector: {"clock": clock_of(host)},
         PowerHostCollector: {"controller": NoController()},
@@ -117,6 +118,11 @@ def made(host: Host, names: Collection[str] | None = None) -> Iterator[Collector
             "wall": lambda: 1_763_864_000.0,
         },
     }
+
+
+def made(host: Host, names: Collection[str] | None = None) -> Iterator[Collector]:
+    """Collectors, all or those of these names, with the system calls replaced by the answers of a fixture host; not probed yet."""
+    replaced = answers(host)
     for name, kind in load_collectors().items():
         if names is None or name in names:
             yield kind(host, **replaced.get(kind, {}))
