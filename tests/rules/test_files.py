@@ -102,8 +102,8 @@ def test_an_alert_has_the_labels_and_links_that_routing_and_people_need(rule: Ru
 @pytest.mark.parametrize(
     ("address", "host"),
     [
-        ("http://localhost:9881/incidents?host=a+b%2Fn1&state=open", "a b/n1"),
-        ("http://localhost:9881/incidents?host=n%221%5C&state=open", 'n"1\\'),
+        ("http://localhost:9881/incidents?node=a+b%2Fn1&state=open", "a b/n1"),
+        ("http://localhost:9881/incidents?node=n%221%5C&state=open", 'n"1\\'),
         ("http://localhost:9881/incidents?state=open", ""),
     ],
 )
