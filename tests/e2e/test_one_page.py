@@ -1,6 +1,6 @@
 """Incidents of several kinds with the shipped rules and paging: each is one page that names what is wrong, and one resolve.
 
-A sick host is in test_faults.py. ``./run test -m slow tests/e2e/test_one_page.py -s`` prints a line about each incident.
+A sick host is in test_faults.py. ``./run test -n 0 -s -m e2e tests/e2e/test_faults.py tests/e2e/test_one_page.py`` prints a line about each.
 """
 
 from __future__ import annotations
