@@ -65,9 +65,11 @@ class Fleet:
     def __enter__(self) -> Self:
         self._write()
         try:
-            for program in (*self._exporters(), *programs(self.options)[1:]):
+            # Prometheus last: in quick motion, a detector that takes ten seconds to start counts as down.
+            every = (*self._exporters(), *programs(self.options)[1:])
+            for program in sorted(every, key=lambda one: one.name == "prometheus"):
                 child = self._children[program.name] = Child(program, self.options.logs / f"{program.name}.log", ROOT)
-                if program.name == "detector":
+                if program.name == "prometheus":
                     self._wait_ready()
                 child.start()
             self._wait_ready()
