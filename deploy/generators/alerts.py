@@ -119,7 +119,10 @@ def _paging() -> str:
 def _grouped(fleet: Mapping[str, Any]) -> list[str]:
     """A row for the pages of a host, and for each exception."""
     pages = next(one for one in fleet["route"]["routes"] if one["receiver"] == paging.PAGES)
-    rows = [f"| {_cell(', '.join(f'`{matcher}`' for matcher in one['matchers']))} | {_value(one, 'group_by')} |" for one in pages["routes"]]
+    rows = [
+        f"| {_cell(', '.join(f'`{matcher}`' for matcher in one['matchers']))} | {_value(one, 'group_by')} |"
+        for one in pages["routes"]
+    ]
     return [f"| a host | {_value(pages, 'group_by')} |", *rows]
 
 

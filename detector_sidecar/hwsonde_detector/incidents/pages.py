@@ -314,7 +314,13 @@ def _whole(text: str, default: int, most: int) -> int:
 
 
 def _written(query: Query, page: int) -> str:
-    given = {"node": query.node, "host": query.host, "state": query.state, "subsystem": query.subsystem, "mark": query.mark}
+    given = {
+        "node": query.node,
+        "host": query.host,
+        "state": query.state,
+        "subsystem": query.subsystem,
+        "mark": query.mark,
+    }
     kept = {name: str(value) for name, value in given.items() if value}
     if query.size != Query().size:
         kept["size"] = str(query.size)
