@@ -180,7 +180,7 @@ def test_a_stalled_detector_is_one_page_however_many_hosts_it_judges(alertmanage
 
     def found() -> list[dict[str, Any]]:
         bodies = [event["body"] for event in alertmanager.receiver.events()]
-        return [body for body in bodies if body["payload"]["class"] == "HwsondeDetectorStalled"]
+        return [body for body in bodies if body["payload"].get("class") == "HwsondeDetectorStalled"]
 
     until(lambda: len(found()) > 0)
     (page,) = found()
