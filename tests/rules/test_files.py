@@ -113,7 +113,7 @@ def test_the_detectors_list_of_incidents_takes_the_address_of_an_alert(address: 
         encoding="utf-8"
     )
     asked = read_query(address.partition("?")[2])
-    assert (asked.host, asked.state) == (host, State.OPEN)
+    assert (asked.node, asked.state) == (host, State.OPEN)
 
 
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: str(rule["alert"]))
