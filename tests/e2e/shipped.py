@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ def quick(timing: Timing, factor: int) -> Timing:
     """A profile whose every time is divided; what is written into single rules (``[1h]``) stays."""
     times = {one.name: int(getattr(timing, one.name)) for one in fields(timing) if one.name != "name"}
     assert all(seconds % factor == 0 for seconds in times.values()), times
-    return replace(timing, **{name: seconds // factor for name, seconds in times.items()})
+    return Timing(name=timing.name, **{name: seconds // factor for name, seconds in times.items()})
 
 
 def expect_shipped(options: Options) -> None:
