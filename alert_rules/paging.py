@@ -14,6 +14,8 @@ HOST, CLUSTER, GPU = ["cluster", "node"], ["cluster"], ["cluster", "node", "gpu"
 
 # One cause that many hosts show at a time is one page: a detector that stalls, a switch, a file server.
 SHARED = "HwsondeDetector.*|HwsondeNetworkRdmaDown|HwsondeNetworkPfcStorm|HwsondeStorageStuck"
+# Scopes of an episode that many hosts have in common.
+WIDE = "job|fabric"
 
 # Cause, symptoms, and the labels that must be the same on both.
 CAUSES: tuple[tuple[str, str, list[str]], ...] = (
@@ -81,7 +83,14 @@ def _routes(timing: Timing, who: Receivers) -> list[dict[str, Any]]:
         {
             "matchers": ['team="hardware"', f'severity="{CRITICAL}"'],
             "receiver": PAGES,
-            "routes": [{"matchers": [f'alertname=~"{SHARED}"'], "group_by": ["alertname", "cluster"]}],
+            # A part that breaks shows in a score within seconds, in what it no longer sends after half a minute, and in an alert of its own
+            # after that: one page for a host, to which the later ones add.
+            "group_by": HOST,
+            "routes": [
+                {"matchers": [f'alertname=~"{SHARED}"'], "group_by": ["alertname", *CLUSTER]},
+                # Told at one of many hosts, and must not be hidden behind a page about something else that is open there.
+                {"matchers": [f'scope=~"{WIDE}"'], "group_by": ["alertname", *HOST]},
+            ],
         },
         {
             "matchers": ['team="hardware"', f'severity="{WARNING}"'],

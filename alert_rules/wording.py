@@ -18,8 +18,8 @@ def words(subsystem: str, summary: str, description: str) -> dict[str, str]:
 _ADDRESSED = "{{ with $labels.cluster }}{{ . | urlquery }}%2F{{ end }}{{ $labels.node | urlquery }}"
 # Behind the address of the detector's page, which opens at this host.
 HOST_QUERY = f"{{{{ if $labels.node }}}}#host={_ADDRESSED}{{{{ end }}}}"
-# Behind the address of the incidents: those that are open on this host, or all that are open where the alert is about none.
-INCIDENTS_QUERY = f"?{{{{ if $labels.node }}}}host={_ADDRESSED}&{{{{ end }}}}state=open"
+# Behind the address of the incidents: those that are open on this host and no other, or all that are open where the alert is about none.
+INCIDENTS_QUERY = f"?{{{{ if $labels.node }}}}node={_ADDRESSED}&{{{{ end }}}}state=open"
 
 _THIS_HOST = "$labels.cluster $labels.node"
 _SELECTOR = "cluster=%q,node=%q"

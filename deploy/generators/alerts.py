@@ -39,6 +39,12 @@ _PAGING = """
 Alertmanager's configuration of either profile groups, delays and holds back:
 
 """
+_ONE_PAGE = """
+Critical alerts of one group are one page, and one resolve when the last of them is over:
+
+| pages about | are grouped by |
+| --- | --- |
+"""
 _HELD_BACK = """
 An alert is held back while another one says why:
 
@@ -106,7 +112,18 @@ def _paging() -> str:
     rows = [f"| `{key}` | {_value(fast['route'], key)} | {_value(fleet['route'], key)} |" for key in keys]
     held = [_inhibition(rule) for rule in fleet["inhibit_rules"]]
     table = "| of the whole route | fast | fleet |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
-    return table + _HELD_BACK + "\n".join(held) + "\n"
+    grouped = _ONE_PAGE + "\n".join(_grouped(fleet)) + "\n"
+    return table + grouped + _HELD_BACK + "\n".join(held) + "\n"
+
+
+def _grouped(fleet: Mapping[str, Any]) -> list[str]:
+    """A row for the pages of a host, and for each exception."""
+    pages = next(one for one in fleet["route"]["routes"] if one["receiver"] == paging.PAGES)
+    rows = [
+        f"| {_cell(', '.join(f'`{matcher}`' for matcher in one['matchers']))} | {_value(one, 'group_by')} |"
+        for one in pages["routes"]
+    ]
+    return [f"| a host | {_value(pages, 'group_by')} |", *rows]
 
 
 def _value(route: Mapping[str, Any], key: str) -> str:

@@ -16,6 +16,7 @@ import time
 from base64 import b64decode
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeVar
 
@@ -45,6 +46,15 @@ class Verdict(Enum):
     GRANTED = "granted"
     DENIED = "denied"
     LATER = "later"  # too many tries; to be asked again in a second
+
+
+@dataclass(slots=True)
+class _Check:
+    """A check that is under way, for the address that asked first; others who give the same wait for ``done`` too."""
+
+    address: str
+    done: threading.Event = field(default_factory=threading.Event)
+    verdict: Verdict = Verdict.DENIED
 
 
 def bcrypt_check() -> Check:
@@ -88,7 +98,7 @@ class Passwords:
         self._one_at_a_time = threading.Lock()
         self._right: OrderedDict[bytes, None] = OrderedDict()
         self._wrong: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
-        self._under_way: dict[bytes, tuple[str, threading.Event]] = {}
+        self._under_way: dict[bytes, _Check] = {}
 
     def verdict(self, header: str | None, address: str) -> Verdict:
         """Decide on a request with this Authorization header from this address."""
@@ -107,14 +117,15 @@ class Passwords:
                 return early
             under_way = self._under_way.get(digest)
             if under_way is None:
-                mine = threading.Event()
-                self._under_way[digest] = (address, mine)
-        if under_way is not None:
-            # The same name and password are being checked for another request: one check answers both.
-            under_way[1].wait(_WAIT_SECONDS)
-            with self._lock:
-                return Verdict.GRANTED if digest in self._right else Verdict.DENIED
-        return self._verdict_of_check(user, password, digest, address, mine)
+                mine = self._under_way[digest] = _Check(address)
+        if under_way is None:
+            return self._verdict_of_check(user, password, digest, mine)
+        # The same name and password are being checked for another request: one check answers both.
+        if not under_way.done.wait(_WAIT_SECONDS):
+            return Verdict.LATER
+        with self._lock:
+            self._note(address, digest, under_way.verdict)
+        return under_way.verdict
 
     def _without_check(self, digest: bytes, address: str) -> Verdict | None:
         now = self._clock()
@@ -125,31 +136,34 @@ class Passwords:
             return Verdict.LATER
         if digest in self._under_way:
             return None
-        of_this = sum(other == address for other, _ in self._under_way.values())
+        of_this = sum(check.address == address for check in self._under_way.values())
         if of_this >= _MOST_CHECKS_OF_ONE or len(self._under_way) >= _MOST_CHECKS:
             return Verdict.LATER
         return None
 
-    def _verdict_of_check(
-        self, user: bytes, password: bytes, digest: bytes, address: str, done: threading.Event
-    ) -> Verdict:
-        right = False
+    def _verdict_of_check(self, user: bytes, password: bytes, digest: bytes, mine: _Check) -> Verdict:
         try:
             with self._one_at_a_time:
                 hashed = self._users.get(user)
                 # An unknown name takes as long as a known one: it is compared with a hash that is always the same for it.
                 same = self._check(password, hashed or self._stand_in(user))
-                right = same and hashed is not None
+            if same and hashed is not None:
+                mine.verdict = Verdict.GRANTED
         finally:
             with self._lock:
                 self._under_way.pop(digest, None)
-                if right:
+                if mine.verdict is Verdict.GRANTED:
                     _remember(self._right, digest, None)
-                    self._wrong.pop(address, None)
-                else:
-                    _remember(self._wrong, address, (self._clock(), digest))
-            done.set()
-        return Verdict.GRANTED if right else Verdict.DENIED
+                self._note(mine.address, digest, mine.verdict)
+            mine.done.set()
+        return mine.verdict
+
+    def _note(self, address: str, digest: bytes, verdict: Verdict) -> None:
+        """Keep in mind what came of it, for each address that gave it: who joined another one's check waits as long after a wrong one."""
+        if verdict is Verdict.GRANTED:
+            self._wrong.pop(address, None)
+        else:
+            _remember(self._wrong, address, (self._clock(), digest))
 
     def _stand_in(self, user: bytes) -> bytes:
         number = int.from_bytes(hmac.digest(self._key, user, "sha256")[:8], "big")

@@ -28,15 +28,20 @@ NODE = "e2e-host"
 LATE_SHARE = 0.05
 
 
-def free_ports() -> Ports:
-    """Five ports that nobody holds now."""
-    probes = [socket.socket() for _ in range(5)]
+def free_numbers(count: int) -> list[int]:
+    """So many ports that nobody holds now."""
+    probes = [socket.socket() for _ in range(count)]
     for probe in probes:
         probe.bind(("127.0.0.1", 0))
     numbers = [int(probe.getsockname()[1]) for probe in probes]
     for probe in probes:
         probe.close()
-    return Ports(*numbers)
+    return numbers
+
+
+def free_ports() -> Ports:
+    """Five ports that nobody holds now."""
+    return Ports(*free_numbers(5))
 
 
 # The same for all tests, as a user's are from start to start: kept data tells targets apart by their ports.

@@ -102,8 +102,8 @@ def test_an_alert_has_the_labels_and_links_that_routing_and_people_need(rule: Ru
 @pytest.mark.parametrize(
     ("address", "host"),
     [
-        ("http://localhost:9881/incidents?host=a+b%2Fn1&state=open", "a b/n1"),
-        ("http://localhost:9881/incidents?host=n%221%5C&state=open", 'n"1\\'),
+        ("http://localhost:9881/incidents?node=a+b%2Fn1&state=open", "a b/n1"),
+        ("http://localhost:9881/incidents?node=n%221%5C&state=open", 'n"1\\'),
         ("http://localhost:9881/incidents?state=open", ""),
     ],
 )
@@ -113,7 +113,7 @@ def test_the_detectors_list_of_incidents_takes_the_address_of_an_alert(address: 
         encoding="utf-8"
     )
     asked = read_query(address.partition("?")[2])
-    assert (asked.host, asked.state) == (host, State.OPEN)
+    assert (asked.node, asked.state) == (host, State.OPEN)
 
 
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: str(rule["alert"]))

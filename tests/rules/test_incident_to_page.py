@@ -63,5 +63,5 @@ def test_an_incident_becomes_one_page_that_names_it(detector: Any, tmp_path: Pat
     assert body["payload"]["source"] == "a/n1"
     assert [link["href"] for link in body["links"]] == [
         "http://detector:9881/#host=a%2Fn1",
-        "http://detector:9881/incidents?host=a%2Fn1&state=open",
+        "http://detector:9881/incidents?node=a%2Fn1&state=open",
     ]

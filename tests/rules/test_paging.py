@@ -75,7 +75,7 @@ def test_one_incident_is_one_page_and_one_resolve_with_the_same_key(alertmanager
         "score": "3.5",
         "top_channels": "x (50%)",
         "dashboard_url": "http://detector:9881/#host=a%2Fn1",
-        "incidents_url": "http://detector:9881/incidents?host=a%2Fn1&state=open",
+        "incidents_url": "http://detector:9881/incidents?node=a%2Fn1&state=open",
         "runbook_url": "docs/runbooks/HwsondeHostAnomaly.md",
     }
     alertmanager.send(labels, annotations)
@@ -118,6 +118,37 @@ def test_two_parts_of_one_host_are_one_page_that_names_both(alertmanager: Alertm
     assert [link["href"] for link in page["links"]] == ["https://wiki/x.md"]
 
 
+def test_all_that_follows_from_one_broken_part_is_one_page(alertmanager: Alertmanager) -> None:
+    """A score deviates within seconds, then the part is missed, and then its own alert has waited long enough."""
+    labels = {**LABELS, "node": "n20"}
+    deviates = (
+        {**labels, "alertname": "HwsondeHostAnomaly", "subsystem": "gpu", "scope": "device"},
+        {"summary": "a/n20: gpu deviates."},
+    )
+    missed = {**labels, "alertname": "HwsondeDataFault", "kind": "missing"}, {"summary": "a/n20: gpu 3 is missed."}
+    lost = {**labels, "alertname": "HwsondeGpuLost", "gpu": "3"}, {"summary": "a/n20: GPU 3 is lost."}
+    alertmanager.send(*deviates)
+    until(lambda: len(alertmanager.pages("n20")) == 1)
+    alertmanager.send_all([deviates, missed, lost])
+    until(lambda: len(alertmanager.pages("n20")) == 2)
+    alertmanager.send_all([lost, missed, deviates], over=True)
+    until(lambda: len(alertmanager.pages("n20")) == 3)
+    found = alertmanager.pages("n20")
+    assert [page["event_action"] for page in found] == ["trigger", "trigger", "resolve"]
+    assert len({page["dedup_key"] for page in found}) == 1
+    assert [page["payload"]["summary"] for page in found[:2]] == ["a/n20: gpu deviates.", "a/n20: GPU 3 is lost."]
+
+
+def test_what_many_hosts_do_is_not_hidden_behind_a_page_of_the_one_that_tells_it(alertmanager: Alertmanager) -> None:
+    labels = {**LABELS, "node": "n21"}
+    alertmanager.send({**labels, "alertname": "HwsondeGpuMemoryFailed", "gpu": "3"}, {"summary": "for days"})
+    until(lambda: len(alertmanager.pages("n21")) == 1)
+    wide = {**labels, "alertname": "HwsondeHostAnomaly", "subsystem": "network", "scope": "fabric"}
+    alertmanager.send(wide, {"summary": "and hosts of other jobs"})
+    until(lambda: len(alertmanager.pages("n21")) == 2)
+    assert len({page["dedup_key"] for page in alertmanager.pages("n21")}) == 2
+
+
 def test_an_alert_without_any_annotation_still_pages(alertmanager: Alertmanager) -> None:
     alertmanager.send({**LABELS, "node": "n3", "alertname": "SomebodyElse"}, {})
     until(lambda: len(alertmanager.pages("n3")) > 0)
@@ -149,7 +180,7 @@ def test_a_stalled_detector_is_one_page_however_many_hosts_it_judges(alertmanage
 
     def found() -> list[dict[str, Any]]:
         bodies = [event["body"] for event in alertmanager.receiver.events()]
-        return [body for body in bodies if body["payload"]["class"] == "HwsondeDetectorStalled"]
+        return [body for body in bodies if body["payload"].get("class") == "HwsondeDetectorStalled"]
 
     until(lambda: len(found()) > 0)
     (page,) = found()

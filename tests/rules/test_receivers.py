@@ -148,7 +148,7 @@ def test_a_page_reaches_all_who_are_named_and_a_ticket_those_of_tickets(alertman
     labels = {"cluster": "z", "node": "n1", "team": "hardware"}
     address = {
         "dashboard_url": "http://d:9881/#host=z%2Fn1",
-        "incidents_url": "http://d:9881/incidents?host=z%2Fn1&state=open",
+        "incidents_url": "http://d:9881/incidents?node=z%2Fn1&state=open",
         "runbook_url": "https://wiki/x.md",
     }
     alertmanager.send_all(
@@ -169,7 +169,7 @@ def test_a_page_reaches_all_who_are_named_and_a_ticket_those_of_tickets(alertman
     (message,) = taken["/slack"]["attachments"]
     assert (message["title"], message["fallback"], message["color"]) == ("GPU 3 is lost.", "GPU 3 is lost.", "danger")
     assert message["title_link"] == address["dashboard_url"]
-    assert "<http://d:9881/incidents?host=z%2Fn1&state=open|Incidents>" in message["text"]
+    assert "<http://d:9881/incidents?node=z%2Fn1&state=open|Incidents>" in message["text"]
     assert "<https://wiki/x.md|Runbook>" in message["text"]
     names = {path: [one["labels"]["alertname"] for one in taken[path]["alerts"]] for path in taken if path != "/slack"}
     assert names == {

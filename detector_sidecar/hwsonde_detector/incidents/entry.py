@@ -170,6 +170,8 @@ class Query:
         Part of the host's name or of the title, any case; empty: any.
     page, size
         Which page, from 1 on, and how many make one.
+    node
+        The host's whole name, as links of alerts give it; empty: any.
     """
 
     state: State = State.ANY
@@ -178,6 +180,7 @@ class Query:
     host: str = ""
     page: int = 1
     size: int = 50
+    node: str = ""
 
     def takes(self, entry: Entry) -> bool:
         """Whether an incident is wanted."""
@@ -188,6 +191,8 @@ class Query:
         if self.subsystem and entry.subsystem != self.subsystem:
             return False
         if self.mark and entry.mark != self.mark:
+            return False
+        if self.node and entry.host != self.node:
             return False
         word = self.host.casefold()
         return not word or word in entry.host.casefold() or word in entry.title.casefold()

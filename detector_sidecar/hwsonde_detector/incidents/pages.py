@@ -7,6 +7,7 @@ import math
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol
@@ -132,6 +133,7 @@ class Pages:
             shadow=self._board.get().shadow,
             asked=query,
             query=_written(query, query.page),
+            everywhere=_written(replace(query, node=""), 1),
             subsystems=[str(one) for one in Subsystem],
             entries=listed.entries,
             found=listed.found,
@@ -301,6 +303,7 @@ def read_query(text: str) -> Query:
         subsystem=subsystem if subsystem in set(Subsystem) else "",
         mark=mark if mark in set(Mark) else "",
         host=given.get("host", "")[:_LONGEST].strip(),
+        node=given.get("node", ""),
         page=_whole(given.get("page", ""), 1, 10**6),
         size=_whole(given.get("size", ""), 50, _MOST_SIZE),
     )
@@ -311,7 +314,13 @@ def _whole(text: str, default: int, most: int) -> int:
 
 
 def _written(query: Query, page: int) -> str:
-    given = {"host": query.host, "state": query.state, "subsystem": query.subsystem, "mark": query.mark}
+    given = {
+        "node": query.node,
+        "host": query.host,
+        "state": query.state,
+        "subsystem": query.subsystem,
+        "mark": query.mark,
+    }
     kept = {name: str(value) for name, value in given.items() if value}
     if query.size != Query().size:
         kept["size"] = str(query.size)

@@ -55,6 +55,7 @@ def figures(entries: Iterable[Entry], span: Span, watched_ms: Sequence[int], ver
         "normal": sum(bool(entry.normal) for entry in told),
         "shadow": sum(entry.shadow and not entry.normal for entry in told),
         "open": len(paged) - len(closed),
+        "known_ms": _known_ms(span),
         "pages_per_100_node_days": round(len(paged) * 100 / days, 3) if days else None,
         "detect_ms": _spread([entry.told_ms - entry.onset_ms for entry in paged]),
         "resolve_ms": _spread([entry.end_ms - entry.onset_ms for entry in closed if entry.end_ms is not None]),
@@ -68,8 +69,12 @@ def figures(entries: Iterable[Entry], span: Span, watched_ms: Sequence[int], ver
     }
 
 
+def _known_ms(span: Span) -> int:
+    return span.known_ms if span.known_ms is not None else span.end_ms
+
+
 def _lasted(entry: Entry, span: Span) -> int:
-    open_ms = span.known_ms if span.known_ms is not None else span.end_ms
+    open_ms = _known_ms(span)
     end_ms = min(entry.end_ms if entry.end_ms is not None else open_ms, span.end_ms)
     return max(end_ms - max(entry.onset_ms, span.start_ms), 0)
 

@@ -18,7 +18,7 @@ from hwsonde_detector.reports.evidence import kept, redactor_of
 from hwsonde_detector.reports.kpi import Span, figures
 from hwsonde_detector.reports.opened import open_entries, seen_ms, with_open
 from hwsonde_detector.reports.program import as_json
-from hwsonde_detector.showing import SHARED, environment, palette
+from hwsonde_detector.showing import SHARED, environment, palette, when
 from hwsonde_detector.state import peek_state
 
 _HERE = Path(__file__).parent / "templates"
@@ -59,7 +59,7 @@ def run_kpi(config: Config, asked: KpiAsked, world: World) -> int:
     redactor = redactor_of(config, config.web.redact)
     shown = [replace(entry, entity=redactor.entity(entry.entity)) for entry in entries]
     # Of a detector that stopped nobody knows how long its open incidents lasted.
-    known_ms = min(now_ms, end_ms, *([] if saved.seen_ms is None else [saved.seen_ms]))
+    known_ms = now_ms if saved.seen_ms is None else min(now_ms, saved.seen_ms)
     found = figures(shown, Span(start_ms, end_ms, known_ms), saved.watched_ms, __version__)
     try:
         asked.out.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def run_kpi(config: Config, asked: KpiAsked, world: World) -> int:
             f"--out: {asked.out}: it cannot be written: {error.strerror or error}; name another folder"
         ) from None
     rate = found["pages_per_100_node_days"]
-    still = f"{found['open']} of them open, " if found["open"] else ""
+    still = f"{found['open']} of them open when last heard of, at {when(found['known_ms'])}, " if found["open"] else ""
     world.out.write(
         f"{found['incidents']} incidents, {still}{'no rate' if rate is None else f'{rate:g} pages per 100 node-days'}; "
         f"written: {asked.out / 'kpi.json'}, {asked.out / 'kpi.html'}\n"

@@ -164,6 +164,15 @@ def test_lists_are_narrowed_and_paged() -> None:
     assert 'rel="prev" href="incidents?state=past&amp;size=2"' in body
     assert 'rel="next" href="incidents?state=past&amp;size=2&amp;page=3"' in body
     assert "page 2 of 3" in body
+    environ["QUERY_STRING"] = "node=a%2Fnode17&size=2&state=past"
+    body = b"".join(app(environ, lambda *_: None)).decode()
+    sound(body)
+    assert body.count('href="incidents/') == 2
+    assert 'Only a/node17. <a href="incidents?state=past&amp;size=2">All hosts</a>' in body
+    assert 'type="hidden" name="node" value="a/node17"' in body, "the form narrows further"
+    assert 'rel="next" href="incidents?node=a%2Fnode17&amp;state=past&amp;size=2&amp;page=2"' in body
+    environ["QUERY_STRING"] = "node=a%2Fnode1"
+    assert b"".join(app(environ, lambda *_: None)).decode().count('href="incidents/') == 0
 
 
 def test_nothing_from_outside_becomes_markup(tmp_path: Path) -> None:
@@ -278,6 +287,7 @@ def test_queries_that_make_sense_are_kept() -> None:
         "open", "gpu", "noise", "n 17", 3
     )  # type: ignore[arg-type]
     assert read_query("state=maybe&subsystem=soul&mark=x&page=-1&size=99999") == Query(size=500)
+    assert read_query("node=a%2Fn1&state=open") == Query("open", node="a/n1")  # type: ignore[arg-type]
 
 
 def test_links_carry_the_time_of_the_incident() -> None:

@@ -313,6 +313,8 @@ def test_a_list_is_narrowed_by_state_part_host_and_mark() -> None:
     assert found(subsystem="gpu") == found(mark="noise") == entries[2:]
     assert found(host="NODE18") == entries[1:2]
     assert found(host="busy_ratio") == entries
+    assert found(node=entries[1].host) == entries[1:2]
+    assert found(node=entries[1].host[:-1]) == found(node=entries[1].host.upper()) == []
 
 
 @given(st.lists(st.integers(0, 100), max_size=20), st.integers(1, 10), st.integers(0, 100))

@@ -19,6 +19,7 @@ from hwsonde_detector.reports import kpi_program
 from hwsonde_detector.reports.kpi import Span, figures
 from hwsonde_detector.reports.kpi_program import KpiAsked, run_kpi
 from hwsonde_detector.reports.opened import open_entries, seen_ms, with_open
+from hwsonde_detector.showing import when
 from hwsonde_detector.state import save_state
 from hwsonde_detector.types import Entity, Scope
 from tests.detector.incidents.made import book, episode
@@ -178,8 +179,7 @@ def test_the_command_counts_open_and_closed_ones(tmp_path: Path) -> None:
     assert err == ""
     assert (figured["incidents"], figured["open"], figured["useful"], figured["host_hours"]) == (2, 1, 1, 2.0)
     assert (figured["resolve_ms"]["longest"], figured["hosts"]) == (HOUR, 5)
-    assert said.startswith("2 incidents, 1 of them open, ")
-    assert "1 of them open at the time of writing" in said
+    assert said.startswith(f"2 incidents, 1 of them open when last heard of, at {when(NOW)}, ")
     assert [row["name"] for row in figured["by_host"]] == ["a/n0", "a/n4"]
     hidden, page, _ = kpi(tmp_path, "web: {redact: [node]}")
     assert hidden["open"] == 1
@@ -193,8 +193,11 @@ def test_hours_of_a_detector_that_stopped_do_not_grow(tmp_path: Path) -> None:
     for host in document["hosts"]:
         host["last_row_ms"] = NOW - 20 * DAY + HOUR
     kept(tmp_path, document)
-    figured, _, _ = kpi(tmp_path)
+    figured, said, _ = kpi(tmp_path)
     assert (figured["open"], figured["host_hours"]) == (1, 2.0)
+    stopped = NOW - 20 * DAY + HOUR
+    assert figured["known_ms"] == stopped
+    assert said.count(f"1 of them open when last heard of, at {when(stopped)}") == 2, "in the line and on the page"
 
 
 def test_what_closes_while_both_are_read_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ def test_milliseconds_show_that_time_and_nothing_else_of_the_scores(page) -> Non
     )
     assert page.locator("#episodes li").count() == 1, "the open episode is of another time"
     assert page.locator("canvas").count() == 2
-    assert page.locator("#range-incidents").get_attribute("href") == "incidents?host=a%2Fnode17"
+    assert page.locator("#range-incidents").get_attribute("href") == "incidents?node=a%2Fnode17"
 
 
 @pytest.mark.parametrize(

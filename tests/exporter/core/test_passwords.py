@@ -166,6 +166,34 @@ def test_the_same_password_at_the_same_time_is_checked_once() -> None:
     assert len(checker.calls) == 1
 
 
+def test_who_joins_another_one_s_check_of_a_wrong_password_waits_as_well() -> None:
+    found, checker, clock = made()
+    checker.gate.clear()
+    verdicts: dict[str, Verdict] = {}
+
+    def ask(address: str) -> threading.Thread:
+        guess = basic("alice", "guess")
+        asked = threading.Thread(target=lambda: verdicts.update({address: found.verdict(guess, address)}))
+        asked.start()
+        return asked
+
+    threads = [ask(HOME)]
+    deadline = time.monotonic() + 5
+    while not checker.calls and time.monotonic() < deadline:
+        time.sleep(0.01)
+    threads.append(ask("192.0.2.2"))
+    time.sleep(0.3)
+    checker.gate.set()
+    for thread in threads:
+        thread.join(10)
+    assert verdicts == {HOME: DENIED, "192.0.2.2": DENIED}
+    assert found.verdict(basic("alice", "guess2"), "192.0.2.2") is LATER
+    assert found.verdict(basic("alice", "guess"), "192.0.2.2") is DENIED
+    assert len(checker.calls) == 1
+    clock.now += 1.1
+    assert found.verdict(basic("alice", "secret"), "192.0.2.2") is GRANTED
+
+
 def test_a_check_that_fails_leaves_no_place_taken() -> None:
     def broken(_: bytes, __: bytes) -> bool:
         raise RuntimeError("out of memory")

@@ -79,14 +79,14 @@ class Row:
         assert isinstance(ours, dict)
         assert "{{" not in own["description"], "pin the words of this alert by hand"
         node, cluster = self.labels.get("node"), self.labels.get("cluster")
-        host = f"host={f'{cluster}%2F' if cluster else ''}{node}" if node else ""
+        host = f"{f'{cluster}%2F' if cluster else ''}{node}" if node else ""
         alert = {
             "exp_labels": {**self.labels, **ours},
             "exp_annotations": {
                 **own,
                 "summary": self.summary,
-                "dashboard_url": f"{links.detector}/{f'#{host}' if host else ''}",
-                "incidents_url": f"{links.detector}/incidents?{f'{host}&' if host else ''}state=open",
+                "dashboard_url": f"{links.detector}/{f'#host={host}' if host else ''}",
+                "incidents_url": f"{links.detector}/incidents?{f'node={host}&' if host else ''}state=open",
                 "runbook_url": f"{links.runbooks}/{self.name}.md",
             },
         }

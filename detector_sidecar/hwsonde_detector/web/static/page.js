@@ -159,7 +159,7 @@ function showRange(host, span) {
     ? `Shown: ${moment(span.from)} to ${moment(span.to)}${missing(host, span)}. State, figures, settings and channels are those of now.`
     : "The times in the address make no sense, so this is the present.");
   byId("range-live").href = address(host.name, {});
-  byId("range-incidents").href = `incidents?${new URLSearchParams({ host: host.name })}`;
+  byId("range-incidents").href = `incidents?${new URLSearchParams({ node: host.name })}`;
 }
 
 function facts(host) {
