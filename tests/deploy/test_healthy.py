@@ -105,7 +105,10 @@ def test_who_does_not_say_that_he_is_healthy_is_not(answer: bytes | None) -> Non
         def serve() -> None:
             held = []
             while not ended.is_set():
-                connection, _ = listening.accept()
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return  # it was closed meanwhile
                 held.append(connection)
                 if answer is not None:
                     connection.recv(4096)
