@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -116,7 +116,6 @@ def see(
     events: Iterable[EpisodeEvent],
     now_ms: int,
     settings: Settings,
-    unheard: Collection[Entity] = frozenset(),
 ) -> tuple[list[EntityReport], list[EpisodeEvent]]:
     """Compare hosts and decide what of their episodes is told.
 
@@ -130,8 +129,6 @@ def see(
         Time of the tick.
     settings
         All of them.
-    unheard
-        Hosts whose behaviour counts as normal now.
 
     Returns
     -------
@@ -149,9 +146,7 @@ def see(
     judged = _judged(fleet, hosts, settings)
     words = fleet.rules.shared_words()
     circles = {entity: _circle(fleet.groups[key], key, words) for entity, key in fleet.home.items()}
-    teller = Teller(
-        telling, circles, settings.peers, lambda entity, at_ms: _findings(fleet, entity, at_ms, settings), unheard
-    )
+    teller = Teller(telling, circles, settings.peers, lambda entity, at_ms: _findings(fleet, entity, at_ms, settings))
     _replay(teller, judged, events)
     _keep_open(telling, hosts)
     teller.finish({entity: host.last_row_ms for entity, host in hosts.items()}, lambda one: _persistence(fleet, one))

@@ -9,7 +9,7 @@ deviates as a whole is told once. And who differs from its peers, while nothing 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from hwsonde_detector.decision.episodes import Persistence
@@ -114,8 +114,6 @@ class Teller:
         Of peers.
     findings
         Gives what is known of a host's settings at a time.
-    unheard
-        Hosts whose behaviour counts as normal: nobody hears what they tell, so they do not tell it for others.
     """
 
     def __init__(
@@ -124,13 +122,11 @@ class Teller:
         circles: Mapping[Entity, Circle],
         settings: PeerSettings,
         findings: Callable[[Entity, int], tuple[SettingFinding, ...]],
-        unheard: Collection[Entity] = frozenset(),
     ) -> None:
         self.telling = telling
         self.circles = circles
         self.settings = settings
         self.findings = findings
-        self.unheard = unheard
         self.events: list[EpisodeEvent] = []
         self._known: dict[tuple[int, int, int], dict[Entity, Standing]] = {}
 
@@ -217,8 +213,7 @@ class Teller:
     def _review(self, entity: Entity, now_ms: int) -> None:
         telling = self.telling
         muted, circle = telling.muted[entity], self.circles.get(entity)
-        told = telling.told(muted.leader)
-        if told is not None and not (told.scope in _WIDE and muted.leader in self.unheard):
+        if telling.told(muted.leader) is not None:
             muted.since_ms = now_ms
         elif circle is None or now_ms - muted.since_ms >= _OUTLASTS * circle.group.interval_ms:
             verdict = self._led(entity, now_ms)
@@ -277,7 +272,7 @@ class Teller:
         group = self._group(entity)
         for other in sorted(self.telling.open):
             told = self.telling.told(other)
-            if other == entity or other in self.unheard or told is None or told.scope not in _WIDE:
+            if other == entity or told is None or told.scope not in _WIDE:
                 continue
             if scope is Scope.FABRIC or self._group(other) is group:
                 return other
@@ -291,7 +286,7 @@ class Teller:
             told = telling.told(other)
             if told is None or told.scope is not Scope.HOST or other == entity or other in telling.peers:
                 continue
-            if group is None or self._group(other) is not group or other in self.unheard:
+            if group is None or self._group(other) is not group:
                 continue
             if abs(began - told.start_ms) <= _LOUD_OF * group.interval_ms:
                 return other

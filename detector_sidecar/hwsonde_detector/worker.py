@@ -129,8 +129,7 @@ def step(
             gone.append(entity)
         if host.last_row_ms is None or now_ms - (host.heard_ms or now_ms) > FORGET_MS:
             del state.hosts[entity]
-    unheard = frozenset(host for host in state.hosts if any(one.holds(host, now_ms) for one in guidance.normal))
-    reports, events = see(state.fleet, state.hosts, reports, events, now_ms, plan.settings, unheard)
+    reports, events = see(state.fleet, state.hosts, reports, events, now_ms, plan.settings)
     said = hush(state.hushing, guidance, reports, events, now_ms)
     _uncount(state, said)
     return state, Outputs(tuple(said.reports), tuple(said.events), tuple(gone), tuple(faults), tuple(said.hushed))

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from hwsonde_detector.settings import DetectorSettings, EpisodeSettings, LearningSettings, Settings
 from hwsonde_detector.signals.profiles.rules import Formula, GroupRule, Part, Profile, Reading, Rule, SettingRule
 from hwsonde_detector.types import Entity, EntityReport, EpisodeEvent, Outputs, Phase, SampleBatch, Series, Subsystem
-from hwsonde_detector.types.guidance import UNGUIDED, Guidance
 from hwsonde_detector.worker import Plan, WorkerState, step
 
 START_MS = 1_800_000_000_000
@@ -156,15 +155,12 @@ class Fleet:
 
 
 def play(
-    ticks: Iterable[tuple[SampleBatch, int]],
-    state: WorkerState | None = None,
-    plan: Plan = PLAN,
-    guidance: Guidance = UNGUIDED,
+    ticks: Iterable[tuple[SampleBatch, int]], state: WorkerState | None = None, plan: Plan = PLAN
 ) -> tuple[WorkerState, list[Outputs]]:
     state = copy.deepcopy(state) if state is not None else WorkerState()
     outputs = []
     for batch, now in ticks:
-        state, output = step(state, batch, now, plan, guidance)
+        state, output = step(state, batch, now, plan)
         outputs.append(output)
     return state, outputs
 

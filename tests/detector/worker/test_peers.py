@@ -6,7 +6,6 @@ import pytest
 
 from hwsonde_detector.replay import lines
 from hwsonde_detector.types import Device, Outputs, Phase, Scope
-from hwsonde_detector.types.guidance import Guidance, Matcher, Normal
 from hwsonde_detector.worker import WorkerState, restore, snapshot
 from tests.detector.worker.fleets import (
     CAUSES,
@@ -88,18 +87,6 @@ def test_what_all_hosts_do_is_told_once_as_the_jobs(learned: WorkerState) -> Non
     assert [event.episode.entity for event in told(outputs, Phase.CLOSED)] == [speaker]
     follows = {host: {report.follows for report in reports(outputs, host)} for host in EVERYBODY}
     assert all(found == {None, speaker} for host, found in follows.items() if entity(host) != speaker)
-
-
-def test_a_silence_of_the_host_that_would_speak_for_a_job_hides_nothing(learned: WorkerState) -> None:
-    fault = raised(EVERYBODY, WAITING, BEGIN, END, 40.0)
-    (event,) = told(after(learned, fault))
-    speaker = event.episode.entity
-    matchers = tuple(Matcher(label, value) for label, value in speaker.labels)
-    silence = Guidance(normal=(Normal(matchers, 0, 2**60, "silence", "burn-in"),))
-    outputs = play(Fleet().ticks(fault, since=LEARNED), learned, guidance=silence)[1]
-    (event,) = told(outputs)
-    assert event.episode.entity != speaker
-    assert event.episode.scope is Scope.JOB
 
 
 def test_the_network_of_all_hosts_without_a_job_is_the_fabric(learned: WorkerState) -> None:

@@ -171,23 +171,6 @@ def test_who_was_told_long_before_does_not_lead() -> None:
     assert {muted.leader for muted in scene.telling.muted.values()} == {entity(1)}
 
 
-def test_whose_behaviour_counts_as_normal_speaks_for_nobody() -> None:
-    scene = Scene(loud=(0, 1, 2, 3))
-    scene.teller.unheard = {entity(0)}
-    for number in range(4):
-        scene.teller.own(event(number, 10_000))
-    assert scene.finish(13) == [(Phase.OPENED, 0, Scope.JOB), (Phase.OPENED, 1, Scope.JOB)]
-    assert {muted.leader for muted in scene.telling.muted.values()} == {entity(1)}
-    # Who spoke for them falls silent: they wait as if that were over.
-    scene.teller.unheard = {entity(0), entity(1)}
-    for second in range(11, 60):
-        for number in (1, 2, 3):
-            scene.hear(number, 2.0, second)
-    assert len(scene.finish(20)) == 2
-    assert scene.finish(33)[2:] == [(Phase.OPENED, 2, Scope.JOB)]
-    assert {muted.leader for muted in scene.telling.muted.values()} == {entity(2)}
-
-
 def test_followers_that_outlast_their_leader_are_told_once() -> None:
     scene = Scene(loud=(0, 1, 2, 3), odd=(2,))
     for number in range(4):
