@@ -35,8 +35,6 @@ _HELD_SLOTS = 3
 # Of the newest slots so many must be odd, and of the newest windows so many loud.
 _ODD, _ODD_OF = 3, 5
 _LOUD, _LOUD_OF = 2, 6
-# One loud window of another host within so many intervals is enough to wait for what comes of it.
-_STIRRED = 2
 # A muted episode is told when the one that it follows has been over for so many slots.
 _OUTLASTS = 20
 # Settings that are told with an episode.
@@ -237,17 +235,10 @@ class Teller:
         standings = self._standings(circle.group, event.at_ms)
         others = [standing for other, standing in standings.items() if other != entity]
         mine = standings.get(entity)
-        restless = any(one.loud or one.odd for one in others) or self._stir(entity, circle.group, event.at_ms)
-        if (mine is not None and mine.odd) or not restless:
+        if (mine is not None and mine.odd) or not any(one.loud or one.odd for one in others):
             self._tell(entity, event.at_ms, self._verdict(entity, event.at_ms))
             return
         telling.held[entity] = event, event.episode.start_ms + _HELD_SLOTS * circle.group.interval_ms
-
-    def _stir(self, entity: Entity, group: PeerGroup, at_ms: int) -> bool:
-        """Whether another host has just had a window above 1: what all have begins at the one that is scraped first."""
-        begin = at_ms - _STIRRED * group.interval_ms
-        others = (self.telling.loud.get(other, ()) for other in group.members if other != entity)
-        return any(begin < end <= at_ms and fused >= 1.0 for trail in others for end, fused in trail)
 
     def _decide(self, entity: Entity, at_ms: int) -> None:
         """Say of a held episode what it is."""
@@ -262,10 +253,8 @@ class Teller:
     def _led(self, entity: Entity, at_ms: int) -> Verdict:
         """The verdict, with whoever was told of already for all as the leader."""
         verdict = self._verdict(entity, at_ms)
-        if verdict.scope not in _WIDE:
-            return verdict
-        speaker = self._speaker(entity, verdict.scope)
-        return replace(verdict, leader=self._forerunner(entity) if speaker is None else speaker)
+        speaker = self._speaker(entity, verdict.scope) if verdict.scope in _WIDE else None
+        return replace(verdict, leader=speaker) if speaker is not None else verdict
 
     def _speaker(self, entity: Entity, scope: Scope) -> Entity | None:
         """Who was told of already for the whole job, or for the fabric."""
@@ -275,20 +264,6 @@ class Teller:
             if other == entity or told is None or told.scope not in _WIDE:
                 continue
             if scope is Scope.FABRIC or self._group(other) is group:
-                return other
-        return None
-
-    def _forerunner(self, entity: Entity) -> Entity | None:
-        """Who was told of for itself a moment before it was known that all of the group do the same."""
-        telling, group = self.telling, self._group(entity)
-        began = telling.open[entity].start_ms
-        for other in sorted(telling.open, key=lambda one: (telling.open[one].start_ms, one)):
-            told = telling.told(other)
-            if told is None or told.scope is not Scope.HOST or other == entity or other in telling.peers:
-                continue
-            if group is None or self._group(other) is not group:
-                continue
-            if abs(began - told.start_ms) <= _LOUD_OF * group.interval_ms:
                 return other
         return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 
 import numpy as np
 
@@ -115,60 +114,6 @@ def test_all_of_a_job_are_told_once_and_closed_once() -> None:
     assert scene.teller.events[1].episode.title.startswith("17: 4 of 4 hosts at once; ")
     assert not scene.telling.open
     assert not scene.telling.muted
-
-
-def began(number: int, start_ms: int, at_ms: int) -> EpisodeEvent:
-    """An episode that opens; its first anomalous window ended at ``start_ms``."""
-    opened = event(number, at_ms)
-    return replace(opened, episode=replace(opened.episode, start_ms=start_ms))
-
-
-def all_loud(scene: Scene) -> None:
-    """All hosts deviate from 11 s on, and those that had not do open."""
-    for number in range(4):
-        scene.hear(number, 2.0, 11, 12, 13)
-    for number in (1, 2, 3):
-        scene.teller.own(began(number, 11_000, 12_000))
-
-
-def test_who_is_scraped_first_waits_for_what_comes_of_its_peers() -> None:
-    scene = Scene(loud=(0,))
-    # Its second loud window, and the first of another one.
-    scene.hear(3, 2.0, 10)
-    scene.teller.own(began(0, 9_000, 10_000))
-    assert scene.said() == []
-    all_loud(scene)
-    assert scene.finish(15) == [(Phase.OPENED, 0, Scope.JOB)]
-    assert set(scene.telling.muted) == {entity(1), entity(2), entity(3)}
-
-
-def test_a_loud_window_of_a_peer_that_is_over_holds_nothing_back() -> None:
-    scene = Scene(loud=(0,))
-    scene.telling.loud[entity(3)][1] = 7000, 2.0
-    scene.teller.own(began(0, 9_000, 10_000))
-    assert scene.said() == [(Phase.OPENED, 0, Scope.HOST)]
-
-
-def test_who_was_told_just_before_all_others_did_the_same_leads_them() -> None:
-    scene = Scene(loud=(0,))
-    scene.teller.own(began(0, 9_000, 10_000))
-    assert scene.said() == [(Phase.OPENED, 0, Scope.HOST)]
-    all_loud(scene)
-    assert len(scene.finish(15)) == 1
-    assert {one: muted.leader for one, muted in scene.telling.muted.items()} == {
-        entity(number): entity(0) for number in (1, 2, 3)
-    }
-    for number in (1, 0, 2, 3):
-        scene.teller.own(event(number, 20_000, Phase.CLOSED))
-    assert scene.said()[1:] == [(Phase.CLOSED, 0, Scope.HOST)]
-
-
-def test_who_was_told_long_before_does_not_lead() -> None:
-    scene = Scene(loud=(0,))
-    scene.teller.own(began(0, 3_000, 10_000))
-    all_loud(scene)
-    assert scene.finish(15) == [(Phase.OPENED, 0, Scope.HOST), (Phase.OPENED, 1, Scope.JOB)]
-    assert {muted.leader for muted in scene.telling.muted.values()} == {entity(1)}
 
 
 def test_followers_that_outlast_their_leader_are_told_once() -> None:
