@@ -90,6 +90,10 @@ def _routes(timing: Timing, who: Receivers) -> list[dict[str, Any]]:
                 {"matchers": [f'alertname=~"{SHARED}"'], "group_by": ["alertname", *CLUSTER]},
                 # Told at one of many hosts, and must not be hidden behind a page about something else that is open there.
                 {"matchers": [f'scope=~"{WIDE}"'], "group_by": ["alertname", *HOST]},
+                # Nobody watches the host from then on: it rings, whatever else is open there.
+                {"matchers": ['alertname="HwsondeExporterDown"'], "group_by": ["alertname", *HOST, "instance"]},
+                # Where nothing names the host, the target stands for it.
+                {"matchers": ['node=""'], "group_by": ["alertname", "cluster", "instance"]},
             ],
         },
         {

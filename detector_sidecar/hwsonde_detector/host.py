@@ -203,6 +203,10 @@ def _decide(
         if host.rows_since_window >= settings.window.step:
             host.rows_since_window = 0
             window, level = judged.window.get(row), host.threshold.level(settings.episodes)
+            if window is not None:
+                loud = judged.judgement.alone[window] >= level * settings.episodes.raise_at
+                if host.persistence.hold(loud=bool(loud), sudden=bool(judged.sudden[window])):
+                    judged.wait(window)
             fused = judged.follow(row, host.trend, settings.detectors) / level
             if window is None or np.isnan(fused):
                 _skip(host, "not_full" if window is None else "coverage", 1)

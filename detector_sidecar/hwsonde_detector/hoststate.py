@@ -124,14 +124,17 @@ def persistence_document(persistence: Persistence) -> dict[str, Any]:
         "quiet": persistence.quiet,
         "open": persistence.open,
         "settled_ms": persistence.settled_ms,
+        "drifts": persistence.drifts,
     }
 
 
 def read_persistence(part: Mapping[str, Any]) -> Persistence:
     """Take back what `persistence_document` gave."""
-    # States of versions in which every member had to agree lack `alone`.
+    # States of versions in which every member had to agree lack `alone`, those that knew no drift `drifts`.
     recent, alone = deque(map(bool, part["recent"])), int(part.get("alone", 0))
-    return Persistence(recent, alone, float(part["quiet"]), bool(part["open"]), int(part["settled_ms"]))
+    return Persistence(
+        recent, alone, float(part["quiet"]), bool(part["open"]), int(part["settled_ms"]), part.get("drifts")
+    )
 
 
 def read_entity(pairs: Iterable[Iterable[Any]]) -> Entity:

@@ -14,7 +14,7 @@ from hwsonde_detector.explain.attribution import by_device, by_subsystem, eviden
 from hwsonde_detector.explain.directions import rows_needed
 from hwsonde_detector.explain.episodes import TOP_CHANNELS
 from hwsonde_detector.settings import DetectorSettings, Settings
-from hwsonde_detector.types import Entity, Floats, Frame, Score, Times
+from hwsonde_detector.types import Entity, Floats, Frame, Mask, Score, Times
 
 # The newest row counts as deviating when half of the loudest channels are still outside of their bands.
 _LOUDEST = 5
@@ -22,6 +22,8 @@ _TOP_DEVICES = 10
 
 # What is said alone counts so many times what all channels' own tails say together.
 _LONE = 2.0
+# What is said alone is sudden if one of the channels that say it most came at least so much of its way within the rows before.
+_SUDDEN_ROWS, _SUDDEN_PART, _LEAST_BEFORE = 60, 0.5, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,11 @@ class Judged:
     judgement: Judgement
     strengths: Floats
     window: Mapping[int, int]
+    sudden: Mask
+
+    def wait(self, window: int) -> None:
+        """Let only those say something of a window who must agree."""
+        self.judgement.fused[window], self.judgement.alone[window] = self.judgement.voted[window], 0.0
 
     def follow(self, row: int, trend: Trend, settings: DetectorSettings) -> float:
         """Let the trend take the fused surprise of the window that ends in a row, and tell its level in its place; NaN where it was not judged."""
@@ -64,10 +71,32 @@ def judge_rows(model: EntityModel, rows: Frame, new: int, interval_ms: int, sett
     # A burst in the learned time makes a channel's own tail so long that little or nothing lies beyond it: what speaks alone also says where.
     # By the ratios and not by their squares: of parts that fail alike none may be lost.
     lone = weighed(np.sqrt(judgement.lone), model.channels, judgement.deviations)
-    told = lone.sum(axis=1) > 0
+    enough = judgement.alone >= -np.log10(settings.episodes.risk) * settings.episodes.raise_at
+    told = (lone.sum(axis=1) > 0) & (enough | (strengths.sum(axis=1) <= 0))
     size = np.maximum(strengths.sum(axis=1), judgement.alone)[told]
     strengths[told] += _LONE * (size / lone.sum(axis=1)[told])[:, None] * lone[told]
-    return Judged(model, new, rows, rows.times, values, judgement, strengths, window)
+    sudden = _sudden(model, values, judgement, first, settings.window.rows)
+    return Judged(model, new, rows, rows.times, values, judgement, strengths, window, sudden)
+
+
+def _sudden(model: EntityModel, values: Floats, judgement: Judgement, first: int, width: int) -> Mask:
+    """Whether what is said alone of each window (n) began a short while ago; true where nothing is, or too little is known of the time before.
+
+    What wanders off for longer than that is a drift: a fault begins.
+    """
+    found = np.ones(len(judgement.windows), np.bool_)
+    for window in np.flatnonzero(judgement.alone > 0).tolist():
+        end = int(judgement.windows[window]) + first
+        begin, stop = max(end - _SUDDEN_ROWS, 0), end - width
+        if stop - begin < _LEAST_BEFORE:
+            continue
+        lone = judgement.lone[window]
+        loud = np.flatnonzero(lone >= _SUDDEN_PART * lone.max())
+        moved = model.scale.standardise(values[begin : end + 1], model.channels)[:, loud]
+        before, now = np.nan_to_num(moved[: stop - begin]), np.nan_to_num(moved[-1])
+        came = np.abs(now - np.median(before, axis=0))
+        found[window] = bool((came >= _SUDDEN_PART * np.abs(now)).any())
+    return found
 
 
 def lasting(judged: Judged, window: int) -> bool:

@@ -149,6 +149,15 @@ def test_what_many_hosts_do_is_not_hidden_behind_a_page_of_the_one_that_tells_it
     assert len({page["dedup_key"] for page in alertmanager.pages("n21")}) == 2
 
 
+def test_an_exporter_that_dies_rings_though_a_page_of_its_host_is_open(alertmanager: Alertmanager) -> None:
+    labels = {**LABELS, "node": "n22"}
+    alertmanager.send({**labels, "alertname": "HwsondeGpuMemoryFailed", "gpu": "3"}, {"summary": "for days"})
+    until(lambda: len(alertmanager.pages("n22")) == 1)
+    alertmanager.send({**labels, "alertname": "HwsondeExporterDown", "instance": "n22:9880"}, {"summary": "down."})
+    until(lambda: len(alertmanager.pages("n22")) == 2)
+    assert len({page["dedup_key"] for page in alertmanager.pages("n22")}) == 2
+
+
 def test_an_alert_without_any_annotation_still_pages(alertmanager: Alertmanager) -> None:
     alertmanager.send({**LABELS, "node": "n3", "alertname": "SomebodyElse"}, {})
     until(lambda: len(alertmanager.pages("n3")) > 0)

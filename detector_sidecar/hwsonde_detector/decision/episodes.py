@@ -10,8 +10,8 @@ from hwsonde_detector.settings import EpisodeSettings
 ENOUGH_MS = 3000
 """Evidence of so many milliseconds is more than a hiccup. A gauge tells of one moment, however seldom it is read."""
 
-# What is so much louder than asked needs no second window, where a row is long.
-_LOUD = 2.6
+# A scrape interval wobbles by milliseconds; so many windows do not matter.
+_NEARLY = 0.05
 
 
 @dataclass(slots=True)
@@ -23,13 +23,14 @@ class Persistence:
     recent
         Whether each of the last ``raise_of`` windows was at least ``raise_at``.
     alone
-        How many of the newest windows in a row were so by a member that needs nobody to agree; of long rows, one that was far louder than
-        asked counts for two.
+        How many of the newest windows in a row were so by a member that needs nobody to agree.
     quiet
         Windows in a row below ``clear_at`` since the episode opened; one between there and ``raise_at`` counts half: what lies there need not be
         what opened the episode, and would hide the next fault.
     open
         Whether an episode is open.
+    drifts
+        Whether what is said alone is a drift and not a beginning, None while nothing is. What began stays one until it is quiet.
     settled_ms
         No episode opens on a window that ends before: the host may be busy with our own start, or a gap hides what led here.
     """
@@ -39,6 +40,15 @@ class Persistence:
     quiet: float = 0.0
     open: bool = False
     settled_ms: int = 0
+    drifts: bool | None = None
+
+    def hold(self, *, loud: bool, sudden: bool) -> bool:
+        """Whether a window is to be judged without what is said alone: that is ``loud`` and wandered there, while no episode is open."""
+        if not loud:
+            self.drifts = None
+        elif self.drifts is not False:
+            self.drifts = not sudden
+        return bool(self.drifts) and not self.open
 
     def observe(
         self,
@@ -67,22 +77,20 @@ class Persistence:
         alone
             The part of the score that a member says which needs nobody to agree.
         step_ms
-            From one window to the next; 0 where time is not to count. What a long one sums up is more than a hiccup, so that one can be evidence
-            enough.
+            From one window to the next; 0 where time is not to count.
         """
         if score != score:  # noqa: PLR0124  NaN
             self.alone = 0
             return False, False
         self.recent.append(score >= settings.raise_at)
-        loud = 2 if step_ms >= ENOUGH_MS and alone >= _LOUD * settings.raise_at else 1
-        self.alone = self.alone + loud if alone >= settings.raise_at else 0
+        self.alone = self.alone + 1 if alone >= settings.raise_at else 0
         while len(self.recent) > settings.raise_of:
             self.recent.popleft()
         if self.open:
             self.quiet += _counts(step_ms, settings) * (1.0 if score < settings.clear_at else 0.5)
             if score >= settings.raise_at:
                 self.quiet = 0.0
-            if self.quiet >= settings.clear_windows:
+            if self.quiet + _NEARLY >= settings.clear_windows:
                 self.open = False
                 self.recent.clear()
                 self.alone = 0
@@ -111,6 +119,6 @@ class Persistence:
 
 def _counts(step_ms: int, settings: EpisodeSettings) -> float:
     """How many quiet windows one counts for, so that an episode closes after ``clear_after_ms`` at the latest, though never after one alone."""
-    if not settings.clear_after_ms:
+    if not settings.clear_after_ms or step_ms < ENOUGH_MS:
         return 1.0
     return max(1.0, min(settings.clear_windows * step_ms / settings.clear_after_ms, settings.clear_windows / 2))

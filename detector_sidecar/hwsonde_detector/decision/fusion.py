@@ -16,13 +16,19 @@ def fuse(surprises: Floats, names: Sequence[str], settings: DetectorSettings) ->
 
     It is the mean of those that vote or the ``agreement``-th largest of them, or what one of the ``alone`` says where that is more.
     """
+    if not any(name in settings.alone for name in names):
+        return voted(surprises, names, settings)
+    return np.maximum(voted(surprises, names, settings), spoken_alone(surprises, names, settings))
+
+
+def voted(surprises: Floats, names: Sequence[str], settings: DetectorSettings) -> Floats:
+    """What those say (n) that must agree, of surprises (n, members); 0 where nobody votes."""
     apart = np.array([name in settings.alone for name in names], np.bool_)
-    alone = spoken_alone(surprises, names, settings)
     if apart.all():
-        return alone
+        return np.zeros(len(surprises))
     voters = surprises[:, ~apart]
-    voted = np.mean(voters, axis=1) if settings.fusion == "mean" else k_of_n(voters, settings.agreement)
-    return np.asarray(np.maximum(voted, alone) if apart.any() else voted, np.float64)
+    found = np.mean(voters, axis=1) if settings.fusion == "mean" else k_of_n(voters, settings.agreement)
+    return np.asarray(found, np.float64)
 
 
 def spoken_alone(surprises: Floats, names: Sequence[str], settings: DetectorSettings) -> Floats:

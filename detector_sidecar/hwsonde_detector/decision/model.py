@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hwsonde_detector.decision.calibration import Tail, cross_fit, fit_tail, surprise
 from hwsonde_detector.decision.episodes import ENOUGH_MS
-from hwsonde_detector.decision.fusion import alone_decades, fuse, spoken_alone
+from hwsonde_detector.decision.fusion import alone_decades, fuse, spoken_alone, voted
 from hwsonde_detector.decision.heard import ENOUGH, Heard
 from hwsonde_detector.decision.scaling import Scale, fit_scale
 from hwsonde_detector.detectors.base import Detector
@@ -84,6 +84,8 @@ class Judgement:
         float64 (n): the part of ``fused`` that a member says which needs nobody to agree with it; 0 where there is none.
     lone
         float64 (n, c): how that part falls on the channels.
+    voted
+        float64 (n): ``fused`` without it.
     """
 
     windows: NDArray[np.int64]
@@ -96,6 +98,7 @@ class Judgement:
     outside: Mask
     alone: Floats
     lone: Floats
+    voted: Floats
 
 
 # A window is judged only if at least this share of what the model saw is known.
@@ -230,14 +233,15 @@ def judge(
     shares = [part.mean(axis=1) for stream, part in known.items() if stream is not Stream.ROWS or len(known) == 1]
     coverage = np.min(shares, axis=0) if len(model.kept) else np.zeros(len(ends))
     names = list(model.detectors)
-    fused, alone = fuse(surprises, names, settings.detectors), spoken_alone(surprises, names, settings.detectors)
-    fused = np.where(coverage >= _MIN_COVERAGE, fused, np.nan)
+    told, alone = voted(surprises, names, settings.detectors), spoken_alone(surprises, names, settings.detectors)
+    told = np.where(coverage >= _MIN_COVERAGE, told, np.nan)
+    fused = np.where(coverage >= _MIN_COVERAGE, fuse(surprises, names, settings.detectors), np.nan)
     lone = _lone(model, streams, alone, settings)
     shape = window_features(moved[past:], width, _SHAPE)[full]
     means = shape[:, 0 :: len(_SHAPE)]
     channel_surprise = model.shape.surprise(shape).reshape(len(shape), len(model.channels), len(_SHAPE)).max(axis=2)
     outside = np.nan_to_num(np.abs(moved[ends])) > model.scale.band
-    return Judgement(ends, fused, surprises, raw, channel_surprise, coverage, means, outside, alone, lone)
+    return Judgement(ends, fused, surprises, raw, channel_surprise, coverage, means, outside, alone, lone, told)
 
 
 def _lone(model: EntityModel, streams: Mapping[Stream, Floats], alone: Floats, settings: Settings) -> Floats:

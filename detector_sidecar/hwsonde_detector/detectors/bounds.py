@@ -140,6 +140,6 @@ class Bounds:
             )
         high, low = self._levels(rows)
         ratios = np.maximum((high - self.centre_) / self.bounds_[0], (self.centre_ - low) / self.bounds_[1])
-        # A channel of which nothing is known says nothing, wherever its median lies.
-        known = np.isfinite(rows).reshape(len(rows), len(self.centre_), self.group).any(axis=2)
+        # A channel whose newest value is not known says nothing, wherever its median lies.
+        known = np.isfinite(rows).reshape(len(rows), len(self.centre_), self.group)[:, :, -1]
         return np.asarray(np.where(known, np.maximum(ratios, 0.0), 0.0), np.float64)

@@ -86,7 +86,7 @@ MEMORY_LIMIT_EVENTS = _counter(
     name="hwsonde_workload_memory_limit_events_total",
     help="Times a workload met its memory limit: high slows it down, max makes it reclaim or fail.",
     labels=("workload", "limit"),
-    source="cgroup memory.events high, max; version 1: memory.failcnt",
+    source="cgroup memory.events high, max; version 1: memory.failcnt of the cgroup and those in it",
 )
 OOM_KILLS = _counter(
     name="hwsonde_workload_oom_kills_total",

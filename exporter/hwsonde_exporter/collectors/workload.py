@@ -122,6 +122,7 @@ class WorkloadCollector:
             else:
                 present.append((entity, identity))
         samples: list[Sample] = []
+        self._limits.begin()
         rows = self._rows([entity for entity, _ in present])
         for entity, identity in present:
             samples += self._samples(entity, identity, rows.get(entity.workload, []))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hwsonde_exporter.collectors._cgroup_files import parse_blkio, parse_cpu_max, parse_io_stat
 from hwsonde_exporter.collectors._cgroups import Forest, Group
 from hwsonde_exporter.collectors._workload_counters import Continued, Gathered, Recent, Rest
+from hwsonde_exporter.collectors._workload_limits import MAX_GROUPS, TOTAL_GROUPS, LimitCounts
 from hwsonde_exporter.collectors._workload_others import NAMED, Others
 from hwsonde_exporter.collectors._workload_pods import parse_passwd
 from hwsonde_exporter.collectors._workload_select import Entity, choose, find_entities, outermost
@@ -20,6 +21,51 @@ from hwsonde_exporter.workload_options import WorkloadOptions
 
 def never(_: object) -> bool:
     return False
+
+
+# ---- limits of memory ----------------------------------------------------------------------------------------------
+
+
+def met(limits: LimitCounts, counts: Mapping[str, int | None], left_out: int = 0) -> int:
+    """Limits met in groups by name, of which None cannot be read now; so many more lie behind them."""
+    names = [*counts, *(f"z{number}" for number in range(left_out))]
+    groups = [Group(("job", name), {"memory": f"/m/{name}"}) for name in names]
+
+    def read(path: str) -> bytes | None:
+        value = counts.get(path.split("/")[2], 0)
+        return None if value is None or not path.endswith("failcnt") else str(value).encode()
+
+    limits.begin()
+    (row,) = limits.rows(read, "job", groups)
+    return row[2]
+
+
+def test_limits_that_inner_groups_met_are_added_once_and_never_fall() -> None:
+    limits = LimitCounts()
+    assert met(limits, {"job": 5, "a": 100}) == 105
+    assert met(limits, {"job": 5, "a": 100, "new": 7}) == 112
+    assert met(limits, {"job": 6, "a": None, "new": 7}) == 113, "what cannot be read once is not lost"
+    assert met(limits, {"job": 6, "a": 103, "new": 7}) == 116, "nor added twice"
+    assert met(limits, {"job": 6, "new": 7}) == 116
+    assert met(limits, {"job": 6, "new": 7, "a": 2}) == 118, "it was made anew"
+
+
+def test_a_group_that_was_left_out_before_adds_nothing_of_its_past() -> None:
+    limits = LimitCounts()
+    counts: dict[str, int | None] = {f"g{number:02}": 1000 for number in range(MAX_GROUPS + 1)}
+    first = met(limits, counts)
+    assert first <= 1000 * MAX_GROUPS
+    del counts["g00"]
+    assert met(limits, {**counts, "y": 1}, left_out=1) == first
+
+
+def test_all_workloads_together_are_read_within_a_bound() -> None:
+    limits, read = LimitCounts(), []
+    limits.begin()
+    for job in range(40):
+        groups = [Group((str(job), str(number)), {"memory": f"/m/{job}/{number}"}) for number in range(MAX_GROUPS)]
+        limits.rows(read.append, job, groups)
+    assert len(read) <= 2 * (TOTAL_GROUPS + 40)
 
 
 # ---- counters of what comes and goes ------------------------------------------------------------------------------
