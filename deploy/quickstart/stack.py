@@ -102,6 +102,8 @@ def programs(options: Options) -> list[Program]:
                 f"--web.listen-address={LOOPBACK}:{ports.alertmanager}",
                 f"--web.external-url={url(ports.alertmanager)}",
                 "--cluster.listen-address=",
+                # Whom it has paged it writes down this often: killed before, it would never tell that it is over.
+                "--data.maintenance-interval=5s",
                 "--log.level=warn",
             ),
             ports.alertmanager,

@@ -80,7 +80,7 @@ class Timeline:
             if self.page.subsystem != self.expected:
                 found.append(f"the page names {self.page.subsystem or 'no subsystem'}, not {self.expected}")
             if self.resolve is None:
-                found.append("the page was not resolved")
+                found.append("the page was not resolved in time: the detector's page says what still deviates")
         if self.others:
             found.append(
                 f"{len(self.others)} other events came: {self.others[0].action} {self.others[0].summary}".rstrip()

@@ -209,18 +209,18 @@ def snapshot(state: WorkerState) -> tuple[dict[str, Any], dict[str, NDArray[Any]
 def restore(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plan: Plan) -> WorkerState:
     """Rebuild the state from `snapshot`.
 
-    Rows that other profiles made are not used at all; models that other settings made are made anew from the kept rows.
+    Rows that other profiles made are not used at all, and refused; models that other settings made are made anew from the kept rows.
 
     Raises
     ------
     KeyError, ValueError, TypeError
-        If something is missing or of another shape; the caller starts cold.
+        If something is missing or of another shape, or other profiles made the rows; the caller starts cold.
     """
     state = WorkerState(plan=plan)
     ours = fingerprints(plan)
     theirs = document["made_by"]
     if theirs.get("profiles") != ours["profiles"]:
-        return state
+        raise ValueError("its rows were made with other profiles, and are learned anew")
     same = theirs.get("settings") == ours["settings"]
     for index, part in enumerate(document["hosts"]):
         prefix = f"{index}/"

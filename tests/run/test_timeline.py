@@ -6,6 +6,8 @@ from quickstart.pages import Event
 from quickstart.readings import Series
 from quickstart.timeline import Timeline
 
+UNRESOLVED = "the page was not resolved in time: the detector's page says what still deviates"
+
 PAGE = Event(104.0, "trigger", "k", "host: cpu deviates", "HwsondeHostAnomaly", "cpu")
 RESOLVE = Event(140.0, "resolve", "k", "", "", "")
 
@@ -45,13 +47,13 @@ def test_no_page() -> None:
 def test_wrong_subsystem_and_no_resolve() -> None:
     line = Timeline(100.0, "storage")
     line.see([], [PAGE])
-    assert line.problems() == ["the page names cpu, not storage", "the page was not resolved"]
+    assert line.problems() == ["the page names cpu, not storage", UNRESOLVED]
 
 
 def test_a_resolve_with_another_key_is_not_the_page_s() -> None:
     line = Timeline(100.0, "cpu")
     line.see([], [PAGE, RESOLVE._replace(key="other")])
-    assert line.problems() == ["the page was not resolved", "1 other events came: resolve"]
+    assert line.problems() == [UNRESOLVED, "1 other events came: resolve"]
 
 
 def test_a_second_page_is_a_failure() -> None:

@@ -12,6 +12,7 @@ from hwsonde_detector.config.values import shown
 Path: TypeAlias = tuple[str | int, ...]
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
+MAX_VALUES = 100_000
 _LONGEST_KEY = 60
 _SCALARS = {"tag:yaml.org,2002:" + name for name in ("null", "bool", "int", "float", "str")}
 _TEXT = {"tag:yaml.org,2002:" + name for name in ("timestamp", "merge", "value")}
@@ -34,6 +35,7 @@ class Tree:
     value: Any = None
     lines: dict[Path, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    values: int = 0
 
     def line(self, path: Path) -> int:
         """Give the line of the nearest known part of a path, 1 for an empty document."""
@@ -106,6 +108,12 @@ def read_tree(data: bytes) -> Tree:
 
 def _plain(node: yaml.Node, path: Path, tree: Tree) -> Any:  # noqa: ANN401 - whatever the document holds
     line = node.start_mark.line + 1
+    tree.values += 1
+    if tree.values > MAX_VALUES:
+        # A few lines of anchors that hold each other stand for billions of values.
+        if tree.values == MAX_VALUES + 1:
+            tree.problems.append(Problem(path, f"more than {MAX_VALUES} values", line))
+        return None
     tree.lines.setdefault(path, line)
     if len(path) > MAX_DEPTH:
         tree.problems.append(Problem(path, "the values are nested too deeply", line))

@@ -166,6 +166,8 @@ class _Server(wsgi.Server):
     def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:  # noqa: FBT001, FBT002 - its signature
         """Write one line: a client's broken request is of no interest, a defect of ours is."""
         error = sys.exc_info()[1] if traceback else None
+        if isinstance(error, ValueError) and "chunk" in str(error):
+            level = logging.DEBUG  # the library calls a body that is no chunked one a defect
         said = [*msg.strip().splitlines(), *([f"{type(error).__name__}: {error}"] if error is not None else [])]
         log.log(logging.DEBUG if level < logging.ERROR else logging.WARNING, "%s", " ".join(said))
 

@@ -346,3 +346,9 @@ def test_profiles_by_path_and_their_problems(tmp_path):
     assert lines[3].startswith(f"{tmp_path}/long.yaml: the file is larger than 1048576 bytes")
     assert any(line.startswith(f"{tmp_path}/bad.yaml:1: ") for line in lines)
     assert lines[-1] == f"{tmp_path}/binary.yaml: the profile is not UTF-8 text"
+
+
+def test_anchors_that_hold_each_other_are_refused_at_once() -> None:
+    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    assert any("more than 100000 values" in line for line in problems("\n".join(lines)))
