@@ -250,7 +250,8 @@ def test_models_of_other_settings_are_made_anew_from_the_kept_rows() -> None:
     assert all(score.calibrated for score in scores(outputs))
     assert len(state.hosts[ENTITY].memory.times) > 200
     changed = Plan(SETTINGS, (replace(PROFILE, rules=PROFILE.rules[:-1]),))
-    assert not restore(document, arrays, changed).hosts
+    with pytest.raises(ValueError, match="other profiles"):
+        restore(document, arrays, changed)
     quieter = Plan(replace(SETTINGS, episodes=replace(SETTINGS.episodes, raise_windows=2)), (PROFILE,))
     assert restore(document, arrays, quieter).hosts[ENTITY].model is not None
 
