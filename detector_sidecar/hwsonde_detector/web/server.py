@@ -1,7 +1,8 @@
 """The HTTP server: cheroot's threads around the application, with limits.
 
-A connection gets one of the few threads only once it has sent something, and only for so long: whoever connects and says nothing, or says
-it letter by letter, must not keep Prometheus from its scrape.
+A connection gets a thread only once it has sent something, and only for so long; there are a few threads, and more while clients hold these
+up; where there are too many connections, whoever has most of them loses one. Whoever connects and says nothing, says it letter by letter, or
+reads its answer so, must not keep Prometheus from its scrape.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import socket
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cheroot import wsgi
 from cheroot.makefile import MakeFile
-from cheroot.server import HTTPConnection
+from cheroot.server import HTTPConnection, HTTPRequest
+from cheroot.workers.threadpool import ThreadPool
 
 from hwsonde_detector.errors import ListenError
 from hwsonde_detector.protection import OPEN, Protection, peer_names
@@ -31,6 +34,7 @@ log = logging.getLogger("hwsonde_detector.web")
 _THREADS = 4
 _TIMEOUT_S = 10
 _REQUEST_S = 10.0
+_SLOW_S = 1.0  # an answer that takes longer than this may be cut off where there are too many connections
 _WATCH_S = 0.5
 _CONNECTIONS = 128
 _HEADER_BYTES = 16_384
@@ -40,22 +44,32 @@ _HANDSHAKE = b"\x16"  # the first byte of a TLS connection
 _NO_TLS = b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\n\r\nthis port speaks HTTPS only\n"
 
 
+class _Request(HTTPRequest):
+    """A request that tells its connection when it is complete."""
+
+    def respond(self) -> None:
+        """Answer it."""
+        self.conn.complete = True
+        super().respond()
+
+
 class _Connection(HTTPConnection):
     """A connection.
 
-    ``due`` is when its present request must be over, None between requests; ``accepted`` is when it came, ``asked`` whether it has sent
-    anything since, ``given_up`` whether it had to make room; ``secured``: TLS is agreed on, or not asked for.
+    ``began`` is when its present request began, None between requests; ``waiting`` since when it has been idle; ``complete`` whether it has
+    sent a whole request, ``given_up`` whether it had to make room; ``secured``: TLS is agreed on, or not asked for.
     """
 
+    RequestHandlerClass = _Request
     # A whole record of TLS goes into the buffer, so that nothing stays behind in it where no selector sees it.
     rbufsize = 32 << 10
-    due: float | None = None
-    accepted = 0.0
-    known = asked = given_up = secured = False
+    began: float | None = None
+    waiting = 0.0
+    known = complete = given_up = secured = False
 
     def communicate(self) -> bool:
         """Answer one request; give whether another one may follow."""
-        self.due = time.monotonic() + _REQUEST_S
+        self.began = time.monotonic()
         try:
             if not self.secured:
                 self.secured = True
@@ -63,7 +77,8 @@ class _Connection(HTTPConnection):
                     return False
             return bool(super().communicate())  # type: ignore[no-untyped-call]
         finally:
-            self.due = None
+            self.waiting = time.monotonic()
+            self.began = None
 
     def _secure(self, protection: Protection) -> bool:
         """Agree on TLS where it is asked for, in the thread that answers: whoever dawdles keeps nobody else; False if that failed."""
@@ -97,6 +112,20 @@ class _Connection(HTTPConnection):
         super().close()
 
 
+class _Pool(ThreadPool):
+    """cheroot's threads, and more of them while clients hold those up."""
+
+    def tend(self) -> None:
+        """Let there be a thread for each connection that waits for one, and none beyond the first few that idles."""
+        waiting = self._queue.qsize() - len(self._pending_shutdowns)
+        idle = self.idle
+        if waiting > idle:
+            with suppress(RuntimeError, MemoryError):  # no thread to be had: it waits for one of those that there are
+                self.grow(waiting - idle)  # type: ignore[no-untyped-call]
+        else:
+            self.shrink(idle - self.min)  # type: ignore[no-untyped-call]
+
+
 class _Server(wsgi.Server):
     """cheroot's server with its complaints in our log and an eye on its connections."""
 
@@ -110,12 +139,12 @@ class _Server(wsgi.Server):
             address,
             application,
             numthreads=_THREADS,
-            max=_THREADS,
             timeout=_TIMEOUT_S,
             shutdown_timeout=1,
             request_queue_size=64,
             server_name="hwsonde-detector",
         )
+        self.requests = _Pool(self, min=_THREADS, max=max(_THREADS, _CONNECTIONS))
         self.keep_alive_conn_limit = _CONNECTIONS
         self.living: set[_Connection] = set()
         self.bind_failure: OSError | None = None
@@ -135,33 +164,51 @@ class _Server(wsgi.Server):
         if conn.given_up:
             conn.close()
         elif conn.known:
-            conn.asked = True
             super().process_conn(conn)
-        elif len(self.living) >= _CONNECTIONS and not self._make_room():
-            conn.close()
         else:
-            conn.known, conn.accepted = True, time.monotonic()
+            conn.known, conn.waiting = True, time.monotonic()
+            if len(self.living) >= _CONNECTIONS and not self._make_room():
+                conn.close()
+                return
             self.living.add(conn)
             self.put_conn(conn)
 
     def _make_room(self) -> bool:
-        """Give up the oldest connection that has never sent anything; False where all have."""
-        silent = [connection for connection in list(self.living) if not connection.asked]
-        if not silent:
+        """Give up a connection of whoever has most of them; False if all are being answered and none for long.
+
+        Of these, the oldest that has never sent a whole request goes first, then the one idle for longest, then the one that takes longest
+        to read its answer. A scraper whose idle connection goes opens another; nobody locks others out by keeping connections.
+        """
+        now = time.monotonic()
+        connections = list(self.living)
+        crowds = Counter(str(connection.remote_addr) for connection in connections)
+
+        def order(connection: _Connection) -> tuple[int, int, float]:
+            began = connection.began
+            stage = 0 if not connection.complete else 1 if began is None else 2
+            return -crowds[str(connection.remote_addr)], stage, connection.waiting if began is None else began
+
+        candidates = [
+            connection
+            for connection in connections
+            if not connection.complete or (began := connection.began) is None or now - began > _SLOW_S
+        ]
+        if not candidates:
             return False
-        oldest = min(silent, key=lambda connection: connection.accepted)
+        oldest = min(candidates, key=order)
         oldest.given_up = True
         self.living.discard(oldest)
         # Its end wakes the selector, which hands it over to be closed: closed here, its number would stay registered there.
         oldest.cut()
         return True
 
-    def cut_off(self, now: float) -> None:
-        """End requests that were due before ``now``: their threads see the connection end and are free."""
+    def tend(self, now: float) -> None:
+        """End requests that have taken too long at ``now``, whose threads see the connection end and are free; let there be threads enough."""
         for connection in list(self.living):
-            due = connection.due
-            if due is not None and now > due:
+            began = connection.began
+            if began is not None and now - began > _REQUEST_S:
                 connection.cut()
+        self.requests.tend()
 
     def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:  # noqa: FBT001, FBT002 - its signature
         """Write one line: a client's broken request is of no interest, a defect of ours is."""
@@ -222,7 +269,7 @@ class WebServer:
 
     def _watch(self) -> None:
         while not self._ended.wait(_WATCH_S):
-            self._server.cut_off(time.monotonic())
+            self._server.tend(time.monotonic())
 
     def _serve(self) -> None:
         try:

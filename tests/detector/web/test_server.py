@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from wsgiref.types import StartResponse, WSGIEnvironment
 
@@ -75,24 +75,78 @@ def test_requests_that_never_end_are_cut_off(monkeypatch: pytest.MonkeyPatch) ->
                 assert b"200 OK" not in talker.recv(4096)
 
 
+def test_far_more_half_requests_than_connections_hold_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even while they may still become whole: neither their number nor their slowness keeps a scrape away."""
+    monkeypatch.setattr(module, "_REQUEST_S", 60.0)
+    monkeypatch.setattr(module, "_TIMEOUT_S", 60)
+    with serving() as server, ExitStack() as slow:
+        for _ in range(2 * module._CONNECTIONS + 40):
+            talker = slow.enter_context(connect(server))
+            talker.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+        began = time.monotonic()
+        for _ in range(3):
+            with connect(server) as asking:
+                assert ask(asking).endswith(b"hello")
+        assert time.monotonic() - began < module._TIMEOUT_S / 2
+        assert len(server._server.living) <= module._CONNECTIONS
+    assert len(server._server.requests._threads) <= module._CONNECTIONS
+
+
+def test_threads_that_idle_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TIMEOUT_S", 60)
+    with serving() as server:
+        with ExitStack() as slow:
+            for _ in range(30):
+                slow.enter_context(connect(server)).sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+            assert within(60, lambda: len(server._server.requests._threads) >= 30)
+        assert within(60, lambda: len(server._server.requests._threads) == module._THREADS)
+        with connect(server) as asking:
+            assert ask(asking).endswith(b"hello")
+
+
+def test_clients_that_do_not_read_hold_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TIMEOUT_S", 60)
+    monkeypatch.setattr(module, "_REQUEST_S", 60.0)
+    much = b"x" * (8 << 20)
+
+    def answer(environ: WSGIEnvironment, start: StartResponse) -> list[bytes]:
+        if environ["PATH_INFO"] == "/metrics":
+            return hello(environ, start)
+        start("200 OK", [("Content-Length", str(len(much)))])
+        return [much]
+
+    server = WebServer("127.0.0.1", 0, answer)
+    server.start()
+    try:
+        with ExitStack() as slow:
+            for _ in range(20):
+                slow.enter_context(connect(server)).sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            began = time.monotonic()
+            with connect(server) as asking:
+                assert ask(asking).endswith(b"hello")
+            assert time.monotonic() - began < module._TIMEOUT_S / 2
+    finally:
+        server.stop()
+
+
 def test_the_number_of_connections_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CONNECTIONS", 3)
     with serving() as server, ExitStack() as stack:
-        for _ in range(3):
-            assert ask(stack.enter_context(connect(server))).endswith(b"hello")
+        kept = [stack.enter_context(connect(server)) for _ in range(3)]
+        for connection in kept:
+            assert ask(connection).endswith(b"hello")
         with connect(server) as one_more:
-            assert one_more.recv(10) == b""
-        stack.close()
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            with connect(server) as again:
-                try:
-                    if ask(again).endswith(b"hello"):
-                        return
-                except OSError:
-                    pass
-            time.sleep(0.05)
-        pytest.fail("connections that were closed still count")
+            assert ask(one_more).endswith(b"hello")
+            assert len(server._server.living) <= 3
+            assert kept[0].recv(1) == b"", "what has been idle for longest makes room"
+            assert ask(kept[2]).endswith(b"hello")
+
+
+def within(seconds: float, what: Callable[[], bool]) -> bool:
+    end = time.monotonic() + seconds
+    while not (found := what()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
 
 
 def test_the_oldest_silent_connection_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
