@@ -31,10 +31,11 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.event_metrics import Floats, Mask, average_precision, false_pages, hit_events, recall_at_budget, runs
 from hwsonde_detector.config import parse_config
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.profiles.rules import Formula, Part, Profile, Reading, Rule
 from hwsonde_detector.types import Phase, SampleBatch, Score, Series, Subsystem
-from hwsonde_detector.worker import Plan, WorkerState, step
+from hwsonde_detector.worker import WorkerState, step
 
 # Rows further apart than this are slow: see docs/presets.md.
 SLOW_MS = 15_000

@@ -17,9 +17,10 @@ import numpy as np
 
 from hwsonde_detector import worker
 from hwsonde_detector.config import load_profiles
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.settings import DetectorSettings, LearningSettings, Settings
 from hwsonde_detector.types import SampleBatch, Series
-from hwsonde_detector.worker import Plan, WorkerState
+from hwsonde_detector.worker import WorkerState
 
 GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "exporter" / "golden"
 LINE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)")

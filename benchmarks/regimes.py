@@ -28,10 +28,11 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.accuracy import batch_of, profile_of
 from benchmarks.event_metrics import Floats
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.profiles.rules import Formula, Part, Profile, Reading, Rule
 from hwsonde_detector.types import Phase, Role, SampleBatch, Series, Subsystem
-from hwsonde_detector.worker import Plan, WorkerState, step
+from hwsonde_detector.worker import WorkerState, step
 
 _QUIET_WINDOWS = 50
 _MARK = Rule(

@@ -14,12 +14,12 @@ from benchmarks.faults.labels import DATA, Span, inside
 from benchmarks.faults.silence import Silence, down_ms
 from hwsonde_detector.decision.learning import align
 from hwsonde_detector.engines.local import LocalEngine
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.signals.channels import ChannelState, advance
 from hwsonde_detector.signals.entities import Split, plan_split
 from hwsonde_detector.signals.profiles import Profile
 from hwsonde_detector.signals.windows import transform
 from hwsonde_detector.types import Channel, Entity, Floats, Frame, Outputs, Phase, SampleBatch
-from hwsonde_detector.worker import Plan
 
 ENTITY_LABELS = ("cluster", "node")
 _QUANTILE = 0.999

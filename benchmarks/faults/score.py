@@ -18,10 +18,10 @@ from benchmarks.faults.stage import RULES
 from benchmarks.faults.thinning import Thinner
 from hwsonde_detector.config import load_config, load_profiles
 from hwsonde_detector.errors import ArchiveError, ConfigError
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.service.wiring import make_plan
 from hwsonde_detector.sources.archive import ArchiveSource, Tick
 from hwsonde_detector.types import SampleBatch
-from hwsonde_detector.worker import Plan
 
 DAY_MS = 86_400_000
 REVEAL = Path(__file__).resolve().parents[2] / "detector_sidecar" / "hwsonde_detector" / "presets" / "reveal.yaml"

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from hwsonde_detector.engines.local import LocalEngine
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.sources.archive import Start, Tick
 from hwsonde_detector.types import (
     Contribution,
@@ -22,7 +23,6 @@ from hwsonde_detector.types import (
     Score,
     SettingFinding,
 )
-from hwsonde_detector.worker import Plan
 
 _OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
 

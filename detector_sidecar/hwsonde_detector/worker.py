@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -19,12 +17,11 @@ from hwsonde_detector.fleetstate import restore_fleet, snapshot_fleet
 from hwsonde_detector.host import HostState, observe
 from hwsonde_detector.hoststate import restore_host, snapshot_host
 from hwsonde_detector.hushing import Hushing, Told, hush
+from hwsonde_detector.plan import Plan, fingerprints, left, same_models, stale
 from hwsonde_detector.quality import end_faults, judge_data
-from hwsonde_detector.settings import DataFaultSettings, EpisodeSettings, PeerSettings, RegimeSettings, Settings
 from hwsonde_detector.signals.channels import ChannelState
 from hwsonde_detector.signals.entities import Split, entity_from_instance, plan_split
 from hwsonde_detector.signals.health import speaks
-from hwsonde_detector.signals.profiles import Profile
 from hwsonde_detector.types import (
     DataFaultEvent,
     Entity,
@@ -36,19 +33,6 @@ from hwsonde_detector.types import (
     SampleBatch,
 )
 from hwsonde_detector.types.guidance import UNGUIDED, Guidance
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What to do with samples: the settings, and the profiles limited to the settings' subsystems."""
-
-    settings: Settings
-    profiles: tuple[Profile, ...]
-
-    def __post_init__(self) -> None:
-        limited = tuple(profile.limited_to(self.settings.subsystems) for profile in self.profiles)
-        object.__setattr__(self, "profiles", limited)
-
 
 # A host that is silent for so long is forgotten, models and all.
 FORGET_MS = 30 * 86_400_000
@@ -160,37 +144,6 @@ def last_row_ms(state: WorkerState) -> int | None:
     return max((host.last_row_ms for host in state.hosts.values() if host.last_row_ms is not None), default=None)
 
 
-def fingerprints(plan: Plan) -> dict[str, str]:
-    """Digest of what shapes rows (profiles) and of what shapes models (settings): a state made by others must not be trusted.
-
-    Rules of episodes, of regimes and of data faults shape neither, apart from the risk that scores are divided by, nor does what hosts are
-    compared by.
-    """
-    settings = asdict(shaping(plan).settings)
-    del settings["peers"]
-    profiles = [asdict(profile) for profile in plan.profiles]
-    for profile in profiles:
-        del profile["settings"], profile["groups"]
-    return {"profiles": _digest(profiles), "settings": _digest(settings)}
-
-
-def shaping(plan: Plan) -> Plan:
-    """The plan with everything at its default that shapes neither rows nor models."""
-    settings = replace(
-        plan.settings,
-        episodes=EpisodeSettings(risk=plan.settings.episodes.risk),
-        regimes=RegimeSettings(),
-        data_faults=DataFaultSettings(),
-        peers=PeerSettings(),
-    )
-    return replace(plan, settings=settings)
-
-
-def _digest(value: object) -> str:
-    text = json.dumps(value, sort_keys=True, default=lambda pattern: pattern.pattern)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def snapshot(state: WorkerState) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Document and arrays for the state on disk."""
     document: dict[str, Any] = {"hosts": [], "made_by": fingerprints(state.plan) if state.plan is not None else {}}
@@ -209,24 +162,29 @@ def snapshot(state: WorkerState) -> tuple[dict[str, Any], dict[str, NDArray[Any]
 def restore(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plan: Plan) -> WorkerState:
     """Rebuild the state from `snapshot`.
 
-    Rows that other profiles made are not used at all, and refused; models that other settings made are made anew from the kept rows.
+    What is kept of channels whose rules have changed is dropped, and so is a host of which too little is left; models that other settings or
+    rules made are made anew from the kept rows.
 
     Raises
     ------
     KeyError, ValueError, TypeError
-        If something is missing or of another shape, or other profiles made the rows; the caller starts cold.
+        If something is missing or of another shape, or nothing is left of any host; the caller starts cold.
     """
     state = WorkerState(plan=plan)
-    ours = fingerprints(plan)
     theirs = document["made_by"]
-    if theirs.get("profiles") != ours["profiles"]:
-        raise ValueError("its rows were made with other profiles, and are learned anew")
-    same = theirs.get("settings") == ours["settings"]
+    gone, same = stale(theirs, plan), same_models(theirs, plan)
     for index, part in enumerate(document["hosts"]):
         prefix = f"{index}/"
         own = {key[len(prefix) :]: value for key, value in arrays.items() if key.startswith(prefix)}
         host = restore_host(part, own, plan.settings, same_settings=same)
+        lost = left(host.memory.channels, gone)
+        if lost is None:
+            continue
+        host.memory.forget(lost)
+        host.regimes.ages.forget(lost)
         state.hosts[host.entity] = host
+    if document["hosts"] and not state.hosts:
+        raise ValueError("its rows were made with other profiles, and are learned anew")
     # States of versions in which nothing counted as normal lack it.
     state.hushing.waiting = {str(name): str(reason) for name, reason in document.get("hushing", {}).items()}
     if "fleet" in document:

@@ -10,6 +10,7 @@ Blocks and not single rows, because a window needs neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,6 +79,12 @@ class Ages:
     def rows(self) -> int:
         """How many rows are kept."""
         return int(self.times.size)
+
+    def forget(self, names: Collection[str]) -> None:
+        """Drop what is kept of some channels; the others keep theirs."""
+        gone = [index for index, channel in enumerate(self.channels) if channel.name in names]
+        self.values[:, :, gone] = np.nan
+        self.levels[:, gone] = np.nan
 
     def offer(self, memory: Memory, accepted: int, interval_ms: int, axis: Axis, limits: tuple[int, int, int]) -> None:
         """Take what was accepted since the last call and fills a block.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
@@ -64,6 +65,10 @@ class Memory:
         self._values[self._stop : self._stop + count] = align(values, frame.channels, self.channels)
         self._stop += count
         self._start = max(self._start, self._stop - limit)
+
+    def forget(self, names: Collection[str]) -> None:
+        """Drop what is kept of some channels; the others keep theirs."""
+        self._values[:, [index for index, channel in enumerate(self.channels) if channel.name in names]] = np.nan
 
     def _rebuild(self, channels: tuple[Channel, ...], limit: int, arriving: tuple[Channel, ...]) -> None:
         """Move what is kept to the front of a fresh buffer that has room for ``limit`` more rows of the ``arriving`` channels."""

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.types import Outputs, SampleBatch
 from hwsonde_detector.types.guidance import UNGUIDED, Guidance
-from hwsonde_detector.worker import Plan
 
 
 class Engine(Protocol):

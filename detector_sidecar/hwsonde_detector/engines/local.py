@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,9 +10,15 @@ from numpy.typing import NDArray
 
 from hwsonde_detector import worker
 from hwsonde_detector.errors import StateError
+from hwsonde_detector.plan import Plan, same_models, stale
 from hwsonde_detector.types import Outputs, SampleBatch
 from hwsonde_detector.types.guidance import UNGUIDED, Guidance
-from hwsonde_detector.worker import Plan, WorkerState
+from hwsonde_detector.worker import WorkerState
+
+log = logging.getLogger("hwsonde_detector.engine")
+
+# So many rules are named in one line.
+_NAMED = 5
 
 
 class LocalEngine:
@@ -54,3 +61,12 @@ class LocalEngine:
             raise StateError(
                 f"the saved models do not fit this version or these settings ({type(error).__name__}: {error})"
             ) from error
+        self._tell(document["made_by"])
+
+    def _tell(self, theirs: Mapping[str, Any]) -> None:
+        """Say what of the kept state is learned anew."""
+        if gone := sorted(stale(theirs, self.plan)):
+            names = ", ".join(gone[:_NAMED]) + (f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else "")
+            log.info("what was learned is kept but for what other profiles made otherwise: %s", names)
+        elif not same_models(theirs, self.plan):
+            log.info("what was learned is kept; models are made of it anew, as other settings or profiles shape them")

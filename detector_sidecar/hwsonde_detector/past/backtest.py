@@ -14,8 +14,9 @@ from hwsonde_detector.past.labels import Label
 from hwsonde_detector.past.reading import Position
 from hwsonde_detector.past.tally import Tally
 from hwsonde_detector.past.unfinished import Run, Unfinished
+from hwsonde_detector.plan import Plan, fingerprints
 from hwsonde_detector.types import SampleBatch
-from hwsonde_detector.worker import Plan, WorkerState, fingerprints, step
+from hwsonde_detector.worker import WorkerState, step
 
 SAVE_EVERY_S = 30.0
 # Saving may take no more than about this part of the time.

@@ -24,8 +24,8 @@ from hwsonde_detector.past.reading import How, Position, archive_range, open_rec
 from hwsonde_detector.past.unfinished import Kept, Run, Unfinished
 from hwsonde_detector.past.when import asked_range, parse_span
 from hwsonde_detector.past.world import World, say, usable, write_result
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.service.wiring import make_plan, without_credentials
-from hwsonde_detector.worker import Plan
 
 INTERRUPTED = 130
 _LARGEST_LABELS = 1 << 26

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.types import Entity, Episode, Outputs, SampleBatch, Score
-from hwsonde_detector.worker import Plan, WorkerState, step
+from hwsonde_detector.worker import WorkerState, step
 
 # Reasons in `EntityReport.skipped` that count values and not windows.
 VALUE_REASONS = frozenset({"reset", "impossible", "future"})

@@ -16,8 +16,9 @@ from hwsonde_detector.errors import StateError
 from hwsonde_detector.past.keeping import freeze, thaw
 from hwsonde_detector.past.reading import Position
 from hwsonde_detector.past.tally import Tally
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.state import load_state, save_state
-from hwsonde_detector.worker import Plan, WorkerState
+from hwsonde_detector.worker import WorkerState
 
 FOLDER = "unfinished"
 _FORM = 1

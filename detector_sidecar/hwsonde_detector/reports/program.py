@@ -21,6 +21,7 @@ from hwsonde_detector.past.reading import archive_range, open_records
 from hwsonde_detector.past.run import PastRun, score_records
 from hwsonde_detector.past.when import asked_range, parse_span
 from hwsonde_detector.past.world import World, say, usable, write_result
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.reports.asking import around, find_episode, find_host, span_of
 from hwsonde_detector.reports.finding import narrowed, watch_job
 from hwsonde_detector.reports.html import page, shown
@@ -29,7 +30,6 @@ from hwsonde_detector.reports.rows import LEAD_MS, collect_rows
 from hwsonde_detector.service.wiring import make_plan
 from hwsonde_detector.state import peek_state
 from hwsonde_detector.types import SampleBatch
-from hwsonde_detector.worker import Plan
 
 _KEPT = "kept by the detector"
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from hwsonde_detector.explain.analysis import Charted
 from hwsonde_detector.explain.series import Envelope, Points
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.signals.channels import ChannelState, advance
 from hwsonde_detector.signals.entities import Split, plan_split
 from hwsonde_detector.types import Entity, Frame, SampleBatch
-from hwsonde_detector.worker import Plan
 
 # What rates and slowly read channels need before a chart begins.
 LEAD_MS = 180_000

@@ -18,9 +18,9 @@ from hwsonde_detector.incidents.entry import Entry
 from hwsonde_detector.incidents.marking import Marker
 from hwsonde_detector.incidents.pages import summary
 from hwsonde_detector.incidents.policy import Policy
+from hwsonde_detector.plan import Plan, shaping
 from hwsonde_detector.service.parts import Parts, Recorder
 from hwsonde_detector.sources.alertmanager import Alertmanager
-from hwsonde_detector.worker import Plan, shaping
 from hwsonde_detector.writers.exposition import check_entity_labels
 
 

@@ -34,6 +34,11 @@ def channel_name(base: str, labels: Iterable[tuple[str, str]]) -> str:
     return f"{base}{{{','.join(pairs)}}}" if pairs else base
 
 
+def family(channel: str) -> str:
+    """Name of the rule that made a channel, of the channel's name."""
+    return channel.partition("{")[0]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleBook:
     """The rules of several profiles, found by the name of a series.

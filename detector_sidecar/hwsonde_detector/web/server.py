@@ -117,13 +117,12 @@ class _Pool(ThreadPool):
 
     def tend(self) -> None:
         """Let there be a thread for each connection that waits for one, and none beyond the first few that idles."""
-        waiting = self._queue.qsize() - len(self._pending_shutdowns)
-        idle = self.idle
+        waiting, idle = self.qsize, self.idle
         if waiting > idle:
             with suppress(RuntimeError, MemoryError):  # no thread to be had: it waits for one of those that there are
-                self.grow(waiting - idle)  # type: ignore[no-untyped-call]
+                self.grow(waiting - idle)
         else:
-            self.shrink(idle - self.min)  # type: ignore[no-untyped-call]
+            self.shrink(idle - self.min)
 
 
 class _Server(wsgi.Server):

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.settings import PeerSettings
 from hwsonde_detector.signals.profiles import parse_profile
 from hwsonde_detector.types import SampleBatch, Series
-from hwsonde_detector.worker import Plan
 from tests.detector.worker.hosts import SETTINGS, START_MS
 
 PROFILE = parse_profile(

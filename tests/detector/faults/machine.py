@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.settings import DataFaultSettings, EpisodeSettings, LearningSettings, Settings
 from hwsonde_detector.signals.profiles import parse_profile
 from hwsonde_detector.types import (
@@ -19,7 +20,7 @@ from hwsonde_detector.types import (
     SampleBatch,
     Series,
 )
-from hwsonde_detector.worker import Plan, WorkerState, step
+from hwsonde_detector.worker import WorkerState, step
 
 START_MS = 1_800_000_000_000
 ENTITY = Entity((("cluster", ""), ("node", "n17")))

@@ -18,13 +18,14 @@ from hwsonde_detector.detectors.faults.ledger import Ledger
 from hwsonde_detector.detectors.faults.parts import PartBook
 from hwsonde_detector.detectors.faults.saved import restore_faults, snapshot_faults
 from hwsonde_detector.detectors.faults.view import PartKey, view_of
+from hwsonde_detector.plan import Plan, fingerprints
 from hwsonde_detector.quality import restore_quality, snapshot_quality
 from hwsonde_detector.signals.health import HealthKey, HealthState, speaks
 from hwsonde_detector.signals.layout import RuleBook, build_layout
 from hwsonde_detector.signals.profiles.rules import HealthRole
 from hwsonde_detector.signals.targets import ingest, new_target
 from hwsonde_detector.types import FaultKind, SampleBatch
-from hwsonde_detector.worker import Plan, WorkerState, fingerprints, restore, snapshot
+from hwsonde_detector.worker import WorkerState, restore, snapshot
 from tests.detector.faults.machine import (
     GPUS,
     PLAN,

@@ -7,8 +7,9 @@ import json
 
 import pytest
 
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.types import Device, FaultKind, Phase, SampleBatch
-from hwsonde_detector.worker import Plan, WorkerState, restore, snapshot, step
+from hwsonde_detector.worker import WorkerState, restore, snapshot, step
 from tests.detector.faults.machine import (
     BARE,
     ENTITY,

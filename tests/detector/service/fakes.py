@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsonde_detector.errors import StateError
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.sources.base import Read
 from hwsonde_detector.types import (
@@ -26,7 +27,6 @@ from hwsonde_detector.types import (
     Subsystem,
 )
 from hwsonde_detector.types.guidance import UNGUIDED, Guidance
-from hwsonde_detector.worker import Plan
 
 START = 1_796_000_000_000
 HOST = Entity((("node", "n1"),))

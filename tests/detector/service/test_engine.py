@@ -8,9 +8,10 @@ import pytest
 from hwsonde_detector.config import load_profiles
 from hwsonde_detector.engines.local import LocalEngine
 from hwsonde_detector.errors import StateError
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.types import SampleBatch, Series
-from hwsonde_detector.worker import Plan, WorkerState, step
+from hwsonde_detector.worker import WorkerState, step
 
 PLAN = Plan(Settings(entity_labels=("node",)), load_profiles(("hwsonde",)))
 

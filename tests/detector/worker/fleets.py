@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.settings import DetectorSettings, EpisodeSettings, LearningSettings, Settings
 from hwsonde_detector.signals.profiles.rules import Formula, GroupRule, Part, Profile, Reading, Rule, SettingRule
 from hwsonde_detector.types import Entity, EntityReport, EpisodeEvent, Outputs, Phase, SampleBatch, Series, Subsystem
-from hwsonde_detector.worker import Plan, WorkerState, step
+from hwsonde_detector.worker import WorkerState, step
 
 START_MS = 1_800_000_000_000
 LEARNED = 150

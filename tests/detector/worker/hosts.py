@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.settings import DetectorSettings, EpisodeSettings, LearningSettings, Settings
 from hwsonde_detector.signals.profiles.rules import Formula, Part, Profile, Reading, Rule
 from hwsonde_detector.types import Entity, EpisodeEvent, Outputs, SampleBatch, Score, Series, Subsystem
-from hwsonde_detector.worker import Plan, WorkerState, step
+from hwsonde_detector.worker import WorkerState, step
 
 START_MS = 1_800_000_000_000
 ENTITY = Entity((("cluster", "lab"), ("node", "n1")))

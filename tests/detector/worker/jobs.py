@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.settings import RegimeSettings, Settings
 from hwsonde_detector.signals.profiles.rules import Formula, Part, Reading, Rule
 from hwsonde_detector.types import Outputs, Role, SampleBatch, Series, Subsystem
-from hwsonde_detector.worker import Plan
 from tests.detector.worker.hosts import (
     CHANNELS,
     PROFILE,

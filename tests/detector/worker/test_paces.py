@@ -7,9 +7,9 @@ from itertools import groupby
 
 import numpy as np
 
+from hwsonde_detector.plan import Plan
 from hwsonde_detector.signals.profiles.rules import Clock
 from hwsonde_detector.types import Phase, SampleBatch, Series, Subsystem
-from hwsonde_detector.worker import Plan
 from tests.detector.worker.hosts import (
     CHANNELS,
     PROFILE,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hwsonde_detector.plan import fingerprints
 from hwsonde_detector.types import SettingFinding
-from hwsonde_detector.worker import fingerprints, restore, snapshot
+from hwsonde_detector.worker import restore, snapshot
 from tests.detector.worker.fleets import (
     PLAN,
     START_MS,
