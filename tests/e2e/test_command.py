@@ -111,7 +111,14 @@ def test_up_for_a_while_prints_one_line_of_json(tmp_path: Path) -> None:
     assert running(tmp_path / "data") == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.slow),
+    ],
+)
 def test_up_ends_everything_on_a_signal(tmp_path: Path, number: signal.Signals) -> None:
     data = tmp_path / "data"
     process = up(data, five_ports())

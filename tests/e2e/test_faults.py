@@ -36,6 +36,7 @@ def test_a_cpu_fault_makes_one_page_and_one_resolve(host: SimulatedHost, learned
         house.expect_no_errors()
 
 
+@pytest.mark.slow
 def test_restarts_in_an_open_episode_keep_its_page(host: SimulatedHost, learned: Path, tmp_path: Path) -> None:
     with House(copied(learned, tmp_path / "data"), host) as house:
         house.quiet()

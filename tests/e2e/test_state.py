@@ -41,7 +41,10 @@ def test_a_full_disk_costs_only_the_saving(host: SimulatedHost, learned: Path, t
     assert sorted(path.name for path in (data / "detector").iterdir()) == ["incidents", "state.npz", "web.key"]
 
 
-@pytest.mark.parametrize("damage", ["truncated", "garbled", "empty"])
+@pytest.mark.parametrize(
+    "damage",
+    ["garbled", pytest.param("truncated", marks=pytest.mark.slow), pytest.param("empty", marks=pytest.mark.slow)],
+)
 def test_a_damaged_state_is_set_aside_and_learned_anew(
     host: SimulatedHost, learned: Path, tmp_path: Path, damage: str
 ) -> None:

@@ -115,7 +115,12 @@ def test_a_vanished_target_is_not_missed_for_ever(case: Case, tmp_path: Path) ->
     case.check(tmp_path)
 
 
-@pytest.fixture(params=[("d1:", "d2:"), ("d1", "d2")], ids=["on one host", "on two hosts"])
+@pytest.fixture(
+    params=[
+        pytest.param(("d1:", "d2:"), id="on one host"),
+        pytest.param(("d1", "d2"), id="on two hosts", marks=pytest.mark.slow),
+    ]
+)
 def other(request: pytest.FixtureRequest) -> str:
     """The second detector of a pair."""
     return DETECTOR_UP.replace(*request.param)

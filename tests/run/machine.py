@@ -59,7 +59,8 @@ esac
 
 
 def _interruptible() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 class Machine:
@@ -126,8 +127,8 @@ class Machine:
             stderr=subprocess.PIPE,
             text=True,
             process_group=0,
-            # Whoever starts the tests in the background has them ignore the interrupt, and a shell cannot trap what was ignored before it began.
-            preexec_fn=_interruptible,  # noqa: PLW1509  one thread, and one system call
+            # Tests that were started in the background or by nohup ignore signals, and a shell cannot trap what was ignored before it began.
+            preexec_fn=_interruptible,  # noqa: PLW1509  one thread, and two system calls
         )
 
     def run(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:

@@ -272,7 +272,9 @@ def test_a_rare_job_of_the_training_is_remembered() -> None:
     assert 900 <= second_of(events(outputs)[0].at_ms) <= 906
 
 
-@pytest.mark.parametrize("second", [310, 345, 421, 505, 570, 660])
+@pytest.mark.parametrize(
+    "second", [345, 570, *(pytest.param(second, marks=pytest.mark.slow) for second in (310, 421, 505, 660))]
+)
 def test_a_state_saved_in_the_middle_goes_on_equally(second: int) -> None:
     spans = [(300, 560)]
 

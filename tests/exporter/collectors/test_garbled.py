@@ -119,7 +119,9 @@ def test_everything_garbled(name: str, garble: Garble) -> None:
         ask(collector)
 
 
-@pytest.mark.parametrize("start", range(0, CASES, CASES // 4))
+@pytest.mark.parametrize(
+    "start", [0, *(pytest.param(start, marks=pytest.mark.slow) for start in range(CASES // 4, CASES, CASES // 4))]
+)
 def test_one_file_of_any_host_spoilt_in_any_way(bench: Bench, start: int) -> None:
     assert not list(failures(bench, range(start, start + CASES // 4)))
 
@@ -182,6 +184,7 @@ def losses(bench: Bench) -> Iterator[tuple[str, str]]:
                 )
 
 
+@pytest.mark.slow
 def test_a_lost_file_loses_only_its_own_series(bench: Bench) -> None:
     unexpected = [
         (name, kind)

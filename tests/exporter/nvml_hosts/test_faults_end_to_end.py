@@ -189,7 +189,17 @@ def concerned(key: Key, lost: Mapping[str, set[str]]) -> bool:
 
 
 # What differs from another case in one call or one word alone is left to the slow tests.
-MORE = {"one_argument", "one_field", "no_permission", "sentinel_47", "sentinel_63", "unknown_error", "reset_required"}
+MORE = {
+    "sentinel_32",
+    "not_a_number",
+    "one_argument",
+    "one_field",
+    "no_permission",
+    "sentinel_47",
+    "sentinel_63",
+    "unknown_error",
+    "reset_required",
+}
 
 
 @pytest.mark.parametrize(

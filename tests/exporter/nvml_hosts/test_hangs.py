@@ -74,7 +74,7 @@ def hung(series: Series) -> float:
     return one(series, "hwsonde_gpu_nvml_restarts_total", reason="hung") or 0
 
 
-@pytest.mark.parametrize("kind", ["asleep", "deaf"])
+@pytest.mark.parametrize("kind", ["asleep", pytest.param("deaf", marks=pytest.mark.slow)])
 def test_a_group_that_hangs_costs_the_others_nothing_and_its_gpu_that_group(kind: str, host: GpuHost) -> None:
     before = settled(host)
     healthy = scrape_seconds(host)
@@ -138,7 +138,10 @@ def test_a_worker_that_is_killed_is_replaced_before_anybody_misses_it(host: GpuH
     watched(host, before, set(GPUS), lambda _: time.monotonic() > end)
 
 
-@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize(
+    "holder",
+    [pytest.param(holder, marks=[pytest.mark.slow] if number else []) for number, holder in enumerate(HOLDERS)],
+)
 def test_a_worker_that_cannot_be_killed_starts_no_second_one(holder: str, host: GpuHost, tmp_path: Path) -> None:
     before = settled(host)
     healthy = scrape_seconds(host)
@@ -209,6 +212,7 @@ def left_out(series: Series, gpu: str) -> set[str]:
     return {dict(labels)["call"] for labels in of(series, "hwsonde_gpu_nvml_skipped", gpu=gpu)}
 
 
+@pytest.mark.slow
 def test_what_is_looked_at_ten_times_a_second_costs_its_group_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
