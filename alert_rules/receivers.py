@@ -20,9 +20,13 @@ SUMMARY = (
     "{{ range .Alerts.Firing }}{{ with .Annotations.summary }} | {{ . }}{{ end }}{{ end }}{{ end }}"
 )
 
+# What was said of a fault must not be taken for what still is.
+_OVER = '{{ if eq .Status "resolved" }}Over: {{ end }}'
+
 # Each alert of a message: what it is, then where to read on.
 _LINES = (
-    '{{ range .Alerts }}{{ if eq .Status "resolved" }}Over: {{ end }}{{ or .Annotations.summary .Labels.alertname }}'
+    f"{{{{ range .Alerts }}}}{_OVER}"
+    "{{ or .Annotations.summary .Labels.alertname }}"
     '{{ if match "^https?://" .Annotations.dashboard_url }} <{{ .Annotations.dashboard_url }}|Page>{{ end }}'
     '{{ if match "^https?://" .Annotations.incidents_url }} <{{ .Annotations.incidents_url }}|Incidents>{{ end }}'
     '{{ if match "^https?://" .Annotations.runbook_url }} <{{ .Annotations.runbook_url }}|Runbook>{{ end }}\n{{ end }}'
@@ -85,7 +89,7 @@ class PagerDuty:
         return "pagerduty_configs", {
             "routing_key_file": self.routing_key_file,
             "send_resolved": True,
-            "description": SUMMARY,
+            "description": f"{_OVER}{SUMMARY}",
             "severity": '{{ or .CommonLabels.severity "critical" }}',
             "client": "hwsonde",
             "source": HOST,
@@ -137,7 +141,7 @@ class Slack:
             **({"channel": self.channel} if self.channel else {}),
             "send_resolved": True,
             "color": '{{ if eq .Status "resolved" }}good{{ else if eq .CommonLabels.severity "critical" }}danger{{ else }}warning{{ end }}',
-            "title": f'{{{{ if eq .Status "resolved" }}}}Over: {{{{ end }}}}{SUMMARY}',
+            "title": f"{_OVER}{SUMMARY}",
             "title_link": _link("dashboard_url"),
             "text": _LINES,
             "fallback": SUMMARY,

@@ -23,7 +23,7 @@ from grafana.generate import BOARDS, DETECTOR_URL, document
 from grafana.rendering.browser import Look, Theme, board_picture, chromium
 from grafana.rendering.bundle import built, default_cache
 from grafana.rendering.errors import RenderError
-from grafana.rendering.server import Site, serving
+from grafana.rendering.server import Site, ask, serving
 from grafana.rendering.table import Shown, markdown, to_json, verdict
 
 if TYPE_CHECKING:
@@ -117,12 +117,13 @@ def render(wanted: Wanted) -> list[Shown]:
     Raises
     ------
     RenderError
-        If there is no npm, Chromium or Playwright, or a page does not get ready.
+        If Prometheus does not answer, there is no npm, Chromium or Playwright, or a page does not get ready.
     OSError
         If the folder cannot be written.
     """
-    page = built(wanted.cache)
     wanted.out.mkdir(parents=True, exist_ok=True)
+    ask(wanted.prometheus)
+    page = built(wanted.cache)
     with chromium() as browser, serving(page, wanted.prometheus) as site:
         return [
             one for board in BOARDS if board.name in wanted.boards for one in _board(browser, site, wanted, board.name)
@@ -224,6 +225,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RenderError, OSError) as error:
         print(f"render_boards: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("render_boards: interrupted", file=sys.stderr)
+        return 130
     print(f"{len(shown)} panels in {wanted.out}")
     if line := verdict(shown, strict=strict):
         print(f"render_boards: {line}", file=sys.stderr)

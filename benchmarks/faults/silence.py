@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from alert_rules.timing import FAST, FLEET
 from benchmarks.faults.alarms import Alarm
 from benchmarks.faults.labels import DATA
+from benchmarks.faults.stage import JOB
 from hwsonde_detector.types import SampleBatch
 
 _FAST_MS = 1000 * FAST.evaluation
@@ -34,10 +35,11 @@ class Silence:
     _open: dict[str, Alarm] = field(default_factory=dict)
 
     def take(self, batch: SampleBatch) -> None:
-        """Take one tick's samples of ``up``."""
+        """Take one tick's samples of the exporter's ``up``."""
         for place, series in enumerate(batch.series):
-            if series.name == "up":
-                node = dict(series.labels).get("node", "")
+            labels = dict(series.labels)
+            if series.name == "up" and labels.get("job") == JOB:
+                node = labels.get("node", "")
                 begin, end = int(batch.offsets[place]), int(batch.offsets[place + 1])
                 for at_ms, value in zip(batch.times[begin:end].tolist(), batch.values[begin:end].tolist(), strict=True):
                     self._see(node, at_ms, answered=value != 0)

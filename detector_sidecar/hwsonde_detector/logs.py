@@ -56,7 +56,7 @@ class _Lines(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             fields["error"] = _place(record.exc_info[1])
         if self._as_json:
-            return json.dumps(fields, ensure_ascii=False)
+            return _json(fields)
         return " ".join(f"{key}={_quoted(value)}" for key, value in fields.items())
 
 
@@ -72,4 +72,10 @@ def _place(error: BaseException) -> str:
 def _quoted(text: str) -> str:
     if text and all(letter.isalnum() or letter in "-_.:/%+,;@" for letter in text):
         return text
-    return json.dumps(text, ensure_ascii=False)
+    return _json(text)
+
+
+def _json(value: object) -> str:
+    """JSON in which every character shows: names from outside may turn a terminal's lines around, or end them."""
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)

@@ -52,7 +52,8 @@ class DetectorSettings:
     looked at; ``keep_constant`` keeps those that never moved, whose first change is news. Deviations beyond ``knee`` grow
     with their logarithm in zscore and mahalanobis; ``residual`` lets mahalanobis see what lies outside of its subspace, too. ``rise`` and ``fall``
     smooth the fused score (`hwsonde_detector.decision.trend`); 1: not at all. The members that ``alone`` names need nobody to agree with them: as
-    much as ``alone_at`` of such a member's own unit is the configured risk.
+    much as ``alone_at`` of such a member's own unit is the configured risk, once ``alone_after_ms`` of healthy time were learned: less has not
+    shown what a host does.
     """
 
     members: tuple[str, ...] = ("zscore", "mahalanobis", "isolation_forest", "extremes", "bounds")
@@ -60,6 +61,7 @@ class DetectorSettings:
     agreement: int = 2
     alone: tuple[str, ...] = ("bounds",)
     alone_at: float = 2.0
+    alone_after_ms: int = 300_000
     calibration: str = "folds"
     correlation: float = 0.95
     keep_constant: bool = True

@@ -32,7 +32,7 @@ class LineFormatter(logging.Formatter):
             if logging.getLogger().isEnabledFor(logging.DEBUG):
                 fields["trace"] = self.formatException(record.exc_info)
         if self._json:
-            return json.dumps(fields, ensure_ascii=False)
+            return _json(fields)
         return " ".join(f"{key}={_quoted(value)}" for key, value in fields.items())
 
 
@@ -48,4 +48,10 @@ def set_up(level: str, form: str) -> None:
 def _quoted(value: str) -> str:
     if value and value.isprintable() and not any(character in value for character in ' "='):
         return value
-    return json.dumps(value, ensure_ascii=False)
+    return _json(value)
+
+
+def _json(value: object) -> str:
+    """JSON in which every character shows: names from outside may turn a terminal's lines around, or end them."""
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)

@@ -16,9 +16,10 @@ def rate(name: str, labels: str = "") -> str:
 def slow_rate(name: str, labels: str = "") -> str:
     """PromQL of the rate of a counter that its collector reads every few seconds only.
 
-    Over four scrapes of a second it would jump between nothing and several times too much; a minute holds readings enough, also of slow scrapes.
+    Over four scrapes of a second it would jump between nothing and several times too much: a minute holds readings enough. Where scrapes are so
+    slow that a minute holds no two of them, Grafana's own range does.
     """
-    return f"rate({name}{{{HOST}{labels}}}[1m])"
+    return f"(rate({name}{{{HOST}{labels}}}[1m]) or rate({name}{{{HOST}{labels}}}[$__rate_interval]))"
 
 
 def most(expr: str, count: int = 6) -> str:

@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from grafana.rendering.errors import RenderError
+
 _PROXY = "/prometheus/"
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -21,6 +23,23 @@ _TYPES = {
     ".json": "application/json",
 }
 _SECONDS = 30
+
+
+def ask(prometheus: str) -> None:
+    """See that a Prometheus answers, before anything is built for it.
+
+    Raises
+    ------
+    RenderError
+        If none does.
+    """
+    try:
+        with urllib.request.urlopen(f"{prometheus.rstrip('/')}/api/v1/query?query=1", timeout=_SECONDS) as answer:  # noqa: S310 - the user's own address
+            fine = json.load(answer).get("status") == "success"
+    except (OSError, ValueError, AttributeError) as error:
+        raise RenderError(f"{prometheus} does not answer as Prometheus does ({error}): correct --prometheus") from None
+    if not fine:
+        raise RenderError(f"{prometheus} does not answer as Prometheus does: correct --prometheus")
 
 
 class Site(ThreadingHTTPServer):

@@ -381,9 +381,9 @@ def test_what_the_detector_tells_of_data_and_settings_is_heard() -> None:
     assert said.findings == [Alarm("n", 5000, 5000, "memory"), Alarm("n", 20_000, 20_000, "memory")]
 
 
-def ups(values: list[float], begin_ms: int, node: str = "host") -> SampleBatch:
+def ups(values: list[float], begin_ms: int, node: str = "host", job: str = "hwsonde-exporter") -> SampleBatch:
     times = np.arange(len(values)) * 1000 + begin_ms
-    series = (Series("up", (("job", "hwsonde-exporter"), ("node", node))),)
+    series = (Series("up", (("job", job), ("node", node))),)
     return SampleBatch(series, np.array([0, len(values)]), times, np.array(values))
 
 
@@ -395,5 +395,7 @@ def test_an_exporter_is_down_after_the_rules_time_and_not_before() -> None:
     silence.take(ups([0.0] * 30, 100_000))
     silence.take(ups([0.0] * 30 + [1.0] * 5, 130_000))
     assert silence.alarms == {"host": [Alarm("host", 145_000, 159_000, DATA)]}
+    silence.take(ups([0.0] * 60, 200_000, "third", job="another"))
+    assert "third" not in silence.alarms
     silence.take(ups([0.0] * 60, 200_000, "other"))
     assert [alarm.start_ms for alarm in silence.alarms["other"]] == [245_000]

@@ -154,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/-/healthy":
             self._answer(200, {"status": "ok"})
-        elif self.path == "/events":
+        elif self.path in {"/", "/events"}:
             self._answer(200, self.inbox.events())
         else:
             self._answer(404, {"message": "try /events, /-/healthy, or POST /v2/enqueue"})

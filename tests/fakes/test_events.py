@@ -146,6 +146,7 @@ def test_over_http(server: EventsServer) -> None:
         assert ask(server, "/refuse", wrong)[0] == 400
     assert ask(server, "/nothing")[0] == 404
     assert ask(server, "/nothing", b"{}")[0] == 404
+    assert ask(server, "/") == ask(server, "/events")
     status, events = ask(server, "/events")
     assert [event["status"] for event in events] == [202, 400, 503]
     assert events == server.events()

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import shutil
+import socket
 import struct
 import threading
 import urllib.error
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from grafana.render_boards import Wanted, render
 from grafana.rendering.browser import Look, chromium, picture
 from grafana.rendering.bundle import built, default_cache
 from grafana.rendering.errors import RenderError
@@ -221,3 +223,12 @@ def test_packages_are_pinned_and_nobodys_registry_is_named() -> None:
     assert {name: locked[f"node_modules/{name}"]["version"] for name in wanted} == wanted
     assert all(package.get("integrity") or not path for path, package in locked.items())
     assert "://" not in text
+
+
+def test_a_prometheus_that_does_not_answer_is_one_line_before_anything_is_built(tmp_path: Path) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        with pytest.raises(RenderError, match=f"^{address} does not answer as Prometheus does .*correct --prometheus$"):
+            render(Wanted(address, tmp_path / "out", 0.0, 1.0, cache=tmp_path / "cache"))
+    assert not (tmp_path / "cache").exists()

@@ -164,6 +164,10 @@ class Detectors(Section):
         description="How much of their own unit counts as the risk; for `bounds`, how many times further than healthy time a channel must be. "
         "With a budget the threshold moves that, too.",
     )
+    alone_after: Annotated[int, Span(0, 30 * 24 * HOUR)] = Field(
+        default=_DETECTORS.alone_after_ms,
+        description="How much healthy time a host's model must have seen before they say anything: a few minutes have not shown all that it does.",
+    )
     calibration: Annotated[str, Choice(CALIBRATIONS)] = Field(
         default=_DETECTORS.calibration,
         description="Which scores of healthy rows tell how rare a score is: `live`, as they were given before the row was learned; `folds`, "
@@ -380,6 +384,7 @@ class Config(Section):
 
     def settings(self) -> s.Settings:
         """Give the knobs of the pure rooms."""
+        detectors = self.detectors.model_dump()
         episodes = self.episodes.model_dump()
         regimes = self.regimes.model_dump()
         peers = self.peers.model_dump()
@@ -387,7 +392,7 @@ class Config(Section):
             entity_labels=self.entity_labels,
             window=s.WindowSettings(**self.window.model_dump()),
             learning=s.LearningSettings(**self.learning.model_dump()),
-            detectors=s.DetectorSettings(**self.detectors.model_dump()),
+            detectors=s.DetectorSettings(alone_after_ms=detectors.pop("alone_after"), **detectors),
             episodes=s.EpisodeSettings(
                 gone_after_ms=episodes.pop("gone_after"), clear_after_ms=episodes.pop("clear_after"), **episodes
             ),

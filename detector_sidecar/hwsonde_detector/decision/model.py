@@ -221,14 +221,16 @@ def judge(
     known = {stream: np.isfinite(rows) for stream, rows in streams.items()}
     raw = np.zeros((len(ends), len(model.detectors)))
     surprises = np.zeros_like(raw)
+    learned_ms = model.rows * interval_ms
     for place, (name, detector) in enumerate(model.detectors.items() if len(ends) else ()):
         stream = member(name).stream
         raw[:, place] = detector.score(np.where(known[stream], streams[stream], 0.0))
         tail, risk = model.tails.get(name), settings.episodes.risk
         own = raw[:, place]
-        surprises[:, place] = (
-            alone_decades(own, settings.detectors.alone_at, risk) if tail is None else surprise(tail, own)
-        )
+        if tail is not None:
+            surprises[:, place] = surprise(tail, own)
+        elif learned_ms >= settings.detectors.alone_after_ms:
+            surprises[:, place] = alone_decades(own, settings.detectors.alone_at, risk)
     # Of the streams of kept channels the one that knows least: a window with one missing row has no deviation.
     shares = [part.mean(axis=1) for stream, part in known.items() if stream is not Stream.ROWS or len(known) == 1]
     coverage = np.min(shares, axis=0) if len(model.kept) else np.zeros(len(ends))

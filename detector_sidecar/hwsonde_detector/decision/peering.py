@@ -259,7 +259,7 @@ def _judge(
             continue
         member = group.members[entity]
         may = not crowd and end_ms >= settled.get(entity, 0)
-        rises, falls = _persist(member, values[entity], end_ms, settings, may=may)
+        rises, falls = _persist(member, values[entity], end_ms, group.interval_ms, settings, may=may)
         opened += [entity] if rises else []
         closed += [entity] if falls else []
         ill = member.persistence.open or values[entity] >= 1.0 or unhealthy(entity, end_ms)
@@ -329,9 +329,12 @@ def _value(member: Member, strength: Floats, starts: Indices, settings: Settings
     return float(calibrated(loud, settings.peers.risk)[0])
 
 
-def _persist(member: Member, value: float, end_ms: int, settings: Settings, *, may: bool) -> tuple[bool, bool]:
+def _persist(
+    member: Member, value: float, end_ms: int, step_ms: int, settings: Settings, *, may: bool
+) -> tuple[bool, bool]:
     rules = settings.episodes if member.warm(settings) else _patient(settings)
-    return member.persistence.observe(value, end_ms, rules, lasting=value >= rules.raise_at, calibrated=may)
+    lasting = value >= rules.raise_at
+    return member.persistence.observe(value, end_ms, rules, lasting=lasting, calibrated=may, step_ms=step_ms)
 
 
 def _patient(settings: Settings) -> EpisodeSettings:

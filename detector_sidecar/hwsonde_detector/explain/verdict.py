@@ -156,7 +156,7 @@ def verdict(causes: Sequence[Cause], hosts: Sequence[Coverage], moments: Moments
     limits = _limits(hosts)
     if causes:
         more = len(causes) - 1
-        rest = f" ({more} further cause{'s' if more > 1 else ''} below)" if more else ""
+        rest = f" ({more} further cause{'s' if more > 1 else ''} in the report)" if more else ""
         return Verdict(Kind.FAULT, f"{cause_sentence(causes[0], moments)}{rest}", limits)
     if not hosts:
         return Verdict(Kind.UNKNOWN, "Not known: no host was heard in this time.")

@@ -253,13 +253,17 @@ def line(form: str, message: str, **more) -> str:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("message", ["plain", "two words", 'quo"te = \n newline', "", "é\x1b[31m"])
+@pytest.mark.parametrize(
+    "message",
+    ["plain", "two words", 'quo"te = \n newline', "", "é\x1b[31m", "a\u202eb", "c\x85d", "e\u2028f\U000e0001"],
+)
 def test_log_lines(message):
     text = line("logfmt", message)
     assert text.count("\n") == 1
     assert text.startswith("ts=20")
     assert "Z level=info room=service msg=" in text
-    assert "\x1b" not in text
+    assert text[:-1].isprintable()
+    assert line("json", message)[:-1].isprintable()
     found = json.loads(line("json", message))
     assert found["msg"] == message
     assert found["level"] == "info"

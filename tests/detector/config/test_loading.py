@@ -51,7 +51,12 @@ def test_sections_map_one_to_one_onto_the_settings():
         ("regimes", s.RegimeSettings),
     ):
         ours = set(type(getattr(config, section)).model_fields)
-        renamed = {"gone_after_ms": "gone_after", "clear_after_ms": "clear_after", "forget_ms": "forget_after"}
+        renamed = {
+            "alone_after_ms": "alone_after",
+            "gone_after_ms": "gone_after",
+            "clear_after_ms": "clear_after",
+            "forget_ms": "forget_after",
+        }
         theirs = {renamed.get(field.name, field.name) for field in dataclasses.fields(settings)}
         assert ours == theirs
     text = b"""
@@ -60,8 +65,8 @@ subsystems: [cpu, memory]
 window: {rows: 4, step: 2, features: [mean]}
 learning: {first_rows: 20, calibrated_rows: 30, memory_rows: 40, refit_growth: 0.1, refit_rows: 5, frozen_rows: 6}
 detectors:
-  {members: [zscore], fusion: mean, agreement: 1, alone: [], alone_at: 3, calibration: live, residual: false, correlation: 0.5, keep_constant: false,
-   variance_kept: 0.9, knee: 6, trees: 7, tree_rows: 8, seed: 9}
+  {members: [zscore], fusion: mean, agreement: 1, alone: [], alone_at: 3, alone_after: 5s, calibration: live, residual: false, correlation: 0.5,
+   keep_constant: false, variance_kept: 0.9, knee: 6, trees: 7, tree_rows: 8, seed: 9}
 episodes:
   {budget: 20, risk: 1e-4, raise_at: 2, clear_at: 0.5, raise_windows: 1, raise_of: 2, alone_windows: 1, clear_windows: 3,
    clear_after: 2s, settle_rows: 4, gone_after: 90s}
@@ -72,7 +77,7 @@ regimes: {learn_rows: 30, confirm_rows: 2, kept: 1, rebase_rows: 40, long_rows: 
         ("node",),
         s.WindowSettings(4, 2, ("mean",)),
         s.LearningSettings(20, 30, 40, 0.1, 5, 6),
-        s.DetectorSettings(("zscore",), "mean", 1, (), 3.0, "live", 0.5, False, 0.9, False, 6.0, 7, 8, 9),
+        s.DetectorSettings(("zscore",), "mean", 1, (), 3.0, 5000, "live", 0.5, False, 0.9, False, 6.0, 7, 8, 9),
         s.EpisodeSettings(20.0, 1e-4, 2.0, 0.5, 1, 2, 1, 3, 2_000, 4, 90_000),
         found.subsystems,
         s.RegimeSettings(30, 2, 1, 40, 130, 7_200_000),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,21 @@ def test_one_row_is_enough_of_a_counter_where_rows_are_long(interval_ms: int, ch
     assert (alone[-1] > DECADES) == (channel == DROPS and interval_ms >= ENOUGH_MS)
     values[-2, channel] = 1000.0
     assert judged(model, values, interval_ms).judgement.alone[-1] > DECADES, "two rows of three are enough of any"
+
+
+@pytest.mark.parametrize(
+    ("rows", "interval_ms", "speaks"), [(240, 1000, False), (480, 1000, True), (120, 15_000, True)]
+)
+def test_a_few_minutes_of_healthy_time_are_too_few(rows: int, interval_ms: int, *, speaks: bool) -> None:
+    settings = replace(SETTINGS, detectors=replace(SETTINGS.detectors, alone_after_ms=480_000))
+    model = fit_model(healthy(rows), times(rows, interval_ms), interval_ms, CHANNELS, settings)
+    assert model is not None
+    values = healthy(20, seed=6)
+    values[-3:, DROPS] = 1000.0
+    frame = Frame(HOST, CHANNELS, times(len(values), interval_ms), values)
+    found = judge_rows(model, frame, len(values), interval_ms, settings).judgement
+    assert (found.alone[-1] > DECADES) == speaks
+    assert found.voted[-1] > DECADES, "those that vote see it as well"
 
 
 def shares(found: Judged) -> dict[Subsystem, float]:

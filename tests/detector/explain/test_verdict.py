@@ -47,7 +47,7 @@ def test_more_causes_are_announced():
     causes = root_causes(
         [one for one, _ in planted], {one.entity: own for one, own in planted}, {N1: SECOND, N2: SECOND}
     )
-    assert verdict(causes, [], MOMENTS).sentence.endswith("(1 further cause below)")
+    assert verdict(causes, [], MOMENTS).sentence.endswith("(1 further cause in the report)")
 
 
 def test_clean_says_what_it_rests_on():

@@ -36,8 +36,8 @@ def rule(name: str, *, subsystem: Subsystem, weight: float = 1.0) -> Rule:
 PROFILE = Profile("made-up", tuple(rule(name, subsystem=Subsystem(name.split("_")[0])) for name in CHANNELS))
 SETTINGS = Settings(
     learning=LearningSettings(first_rows=40, calibrated_rows=120, memory_rows=600),
-    # Few trees: growing them is most of what these tests wait for.
-    detectors=DetectorSettings(trees=5),
+    # Few trees: growing them is most of what these tests wait for; nor is there time to learn for minutes.
+    detectors=DetectorSettings(trees=5, alone_after_ms=0),
     episodes=EpisodeSettings(settle_rows=5),
 )
 PLAN = Plan(SETTINGS, (PROFILE,))

@@ -55,6 +55,11 @@ def record(message: str, error: BaseException | None = None) -> logging.LogRecor
 def test_log_lines() -> None:
     line = LineFormatter("logfmt").format(record('two "words"\nand a line'))
     assert re.fullmatch(r'ts=\S+Z level=warning caller=place:7 msg="two \\"words\\"\\nand a line"', line)
+    for hidden in ("a\u202eb", "c\x85d", "e\u2028f\U000e0001"):
+        assert LineFormatter("logfmt").format(record(hidden)).isprintable()
+        text = LineFormatter("json").format(record(hidden))
+        assert text.isprintable()
+        assert json.loads(text)["msg"] == hidden
     found = json.loads(LineFormatter("json").format(record("x", ValueError("bad"))))
     assert (found["level"], found["msg"], found["error"]) == ("warning", "x", "ValueError: bad")
     assert "trace" not in found
