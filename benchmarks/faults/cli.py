@@ -77,6 +77,12 @@ def parser() -> argparse.ArgumentParser:
         help="seconds between scrapes that the recording is thinned to (default: 1)",
     )
 
+    rate.add_argument(
+        "--phases",
+        type=int,
+        default=1,
+        help="with --every: how many such recordings are scored, whose scrapes come at other moments (default: 1)",
+    )
     rate.add_argument("--no-shipped", action="store_true", help="leave out the defaults and the shipped presets")
 
     show = commands.add_parser("report", help="print the tables of the last score, and write report.md")
@@ -194,7 +200,9 @@ def _score(given: argparse.Namespace) -> int:
     sessions = _labels(given.folder)
     every_ms = round(1000 * given.every)
     began = time.monotonic()
-    scored, results = score(given.folder / ARCHIVE, sessions, presets(named), every_ms)
+    if not 1 <= given.phases <= max(round(given.every), 1):
+        raise BenchError(f"--phases {given.phases}: give 1 to the seconds of --every")
+    scored, results = score(given.folder / ARCHIVE, sessions, presets(named), every_ms, given.phases)
     found = document(sessions, results, every_ms)
     _files(given.folder, given.every)["scores"].write_text(
         json.dumps({**scored, "report": found}, indent=1) + "\n", encoding="utf-8"

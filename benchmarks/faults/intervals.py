@@ -8,13 +8,13 @@ from collections.abc import Callable
 _HALVINGS = 64
 
 
-def wilson(hits: int, trials: int, deviations: float = 1.959963984540054) -> tuple[float, float]:
+def wilson(hits: float, trials: float, deviations: float = 1.959963984540054) -> tuple[float, float]:
     """Wilson's score interval of a share, by default at 95 %.
 
     Parameters
     ----------
     hits, trials
-        How many of how many.
+        How many of how many; fractions where some of the trials tell the same.
     deviations
         Quantile of the normal distribution.
 

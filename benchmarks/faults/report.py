@@ -15,8 +15,8 @@ HARM = 0.1
 _PER = 100
 
 
-def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Figures of some injections that acted and were judged."""
+def summary(outcomes: Sequence[Outcome], copies: int = 1) -> dict[str, Any]:
+    """Figures of some injections that acted and were judged; intervals as if ``copies`` of the same told nothing new."""
     judged = [one for one in outcomes if one.effective and one.judged]
     found = [one for one in judged if one.found]
     single = [one for one in found if one.single]
@@ -24,11 +24,11 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return {
         "judged": len(judged),
         "found": len(found),
-        "found_interval": list(wilson(len(found), len(judged))),
+        "found_interval": list(wilson(len(found) / copies, len(judged) / copies)),
         "median_seconds": median(seconds) if seconds else None,
         "slowest_seconds": seconds[-1] if seconds else None,
         "right": sum(one.right for one in found),
-        "right_interval": list(wilson(sum(one.right for one in found), len(found))),
+        "right_interval": list(wilson(sum(one.right for one in found) / copies, len(found) / copies)),
         "single": len(single),
         "single_right": sum(one.right for one in single),
         "masked": sum(one.masked for one in judged),
@@ -74,21 +74,23 @@ def _injected(kind: str, sessions: Iterable[Session]) -> dict[str, Any]:
 
 
 def _method(result: Result, kinds: Iterable[str]) -> dict[str, Any]:
-    days = result.quiet_ms / DAY_MS
-    low, high = poisson(result.false_pages)
+    copies, days = result.copies, result.quiet_ms / DAY_MS
+    # Outwards, where copies of the same make fractions.
+    low, high = poisson(result.false_pages // copies)[0], poisson(-(-result.false_pages // copies))[1]
     controls = [one for one in result.outcomes if not one.effective and one.judged]
     return {
-        "all": summary(result.outcomes),
-        "harmful": summary([one for one in result.outcomes if one.harm is not None and one.harm >= HARM]),
-        "harmless": summary([one for one in result.outcomes if one.harm is None or one.harm < HARM]),
-        "kinds": {kind: summary([one for one in result.outcomes if one.kind == kind]) for kind in kinds},
+        "copies": copies,
+        "all": summary(result.outcomes, copies),
+        "harmful": summary([one for one in result.outcomes if one.harm is not None and one.harm >= HARM], copies),
+        "harmless": summary([one for one in result.outcomes if one.harm is None or one.harm < HARM], copies),
+        "kinds": {kind: summary([one for one in result.outcomes if one.kind == kind], copies) for kind in kinds},
         "controls": len(controls),
         "controls_paged": sum(one.found for one in controls),
         "quiet_hours": result.quiet_ms / 3_600_000,
         "ready_share": result.ready_share,
         "false_pages": result.false_pages,
         "false_pages_per_100_node_days": _PER * result.false_pages / days if days else None,
-        "false_pages_interval": [_PER * low / days, _PER * high / days] if days else None,
+        "false_pages_interval": [_PER * copies * low / days, _PER * copies * high / days] if days else None,
     }
 
 
@@ -100,6 +102,7 @@ def markdown(found: dict[str, Any]) -> str:
         f"Scrape interval {found['every_ms'] / 1000:g} s. A fault counts as found if an alarm begins while it acts or within 10 s after it. Times",
         "count from its start. What is named counts with at most 3 s of evidence. Intervals are of 95 %: Wilson's for shares, the exact Poisson",
         "interval for false pages. Only faults that were measured to act are counted; the others are negative controls.",
+        *_copies(found["methods"]),
         "",
         *_sessions(found["sessions"]),
         "",
@@ -110,6 +113,15 @@ def markdown(found: dict[str, Any]) -> str:
     for name, method in found["methods"].items():
         lines += ["", f"## By kind: {name}", "", *_kinds(method["kinds"])]
     return "\n".join(lines) + "\n"
+
+
+def _copies(methods: dict[str, dict[str, Any]]) -> list[str]:
+    copies = max((one.get("copies", 1) for one in methods.values()), default=1)
+    if copies == 1:
+        return []
+    return [
+        f"Every fault is judged {copies} times, by scrapes that came at other moments; intervals are those of judging it once."
+    ]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ class Result:
     """What a method made of a recording.
 
     ``quiet_ms`` is the time without any fault that it judged, ``false_pages`` the alarms that began in it; ``ready_share`` the part of
-    the judged recording in which it was able to say anything.
+    the judged recording in which it was able to say anything. ``copies``: all of it comes from so many thinnings of the same recording.
     """
 
     method: str
@@ -70,6 +70,20 @@ class Result:
     false_pages: int = 0
     false_alarms: list[Alarm] = field(default_factory=list)
     ready_share: float = 0.0
+    copies: int = 1
+
+
+def together(results: Sequence[Result]) -> Result:
+    """One result of a method's results with the same recording, thinned at several phases."""
+    return Result(
+        results[0].method,
+        [outcome for one in results for outcome in one.outcomes],
+        sum(one.quiet_ms for one in results),
+        sum(one.false_pages for one in results),
+        [alarm for one in results for alarm in one.false_alarms],
+        sum(one.ready_share for one in results) / len(results),
+        len(results),
+    )
 
 
 def judge(method: str, sessions: Iterable[Session], voices: Mapping[str, Voice]) -> Result:
@@ -115,7 +129,9 @@ def _outcome(one: Injection, voice: Voice) -> Outcome:
     return outcome
 
 
-def follow(ticks: Iterable[tuple[SampleBatch, int]], followers: Mapping[str, Follower], every_ms: int) -> None:
+def follow(
+    ticks: Iterable[tuple[SampleBatch, int]], followers: Mapping[str, Follower], every_ms: int, phase_ms: int = 0
+) -> None:
     """Let methods follow a recording.
 
     Parameters
@@ -124,10 +140,10 @@ def follow(ticks: Iterable[tuple[SampleBatch, int]], followers: Mapping[str, Fol
         Samples, and the time of the tick, ascending.
     followers
         Methods by name.
-    every_ms
-        Scrape interval that the recording is thinned to.
+    every_ms, phase_ms
+        Scrape interval that the recording is thinned to, and how much later than the first scrape the first one is.
     """
-    thinner = Thinner(every_ms)
+    thinner = Thinner(every_ms, phase_ms=phase_ms)
     # As many threads in the linear algebra as the service has: another number may round sums differently.
     with threadpool_limits(limits=1):
         for batch, now_ms in ticks:
@@ -168,7 +184,7 @@ def methods(plans: Mapping[str, Plan], sessions: Iterable[Session], every_ms: in
 
 
 def score(
-    archive: Path, sessions: list[Session], plans: Mapping[str, Plan], every_ms: int = 1000
+    archive: Path, sessions: list[Session], plans: Mapping[str, Plan], every_ms: int = 1000, phases: int = 1
 ) -> tuple[dict[str, Any], list[Result]]:
     """Score a recording.
 
@@ -182,6 +198,8 @@ def score(
         What `presets` gave.
     every_ms
         Scrape interval that it is thinned to.
+    phases
+        How many such thinnings are scored, evenly apart: when a slow scrape comes after a fault's start is chance.
 
     Returns
     -------
@@ -193,14 +211,18 @@ def score(
     BenchError
         The archive cannot be read.
     """
-    try:
-        source = ArchiveSource(archive)
-        followers = methods(plans, sessions, every_ms)
-        ticks = ((one.read.batch, one.now_ms) for one in source.records() if isinstance(one, Tick))
-        follow(ticks, followers, every_ms)
-    except ArchiveError as error:
-        raise BenchError(str(error)) from None
-    if source.warning:
-        print(source.warning, file=sys.stderr)
-    results = [judge(name, sessions, follower.voices()) for name, follower in followers.items()]
+    found: dict[str, list[Result]] = {}
+    for number in range(phases):
+        try:
+            source = ArchiveSource(archive)
+            followers = methods(plans, sessions, every_ms)
+            ticks = ((one.read.batch, one.now_ms) for one in source.records() if isinstance(one, Tick))
+            follow(ticks, followers, every_ms, number * every_ms // phases)
+        except ArchiveError as error:
+            raise BenchError(str(error)) from None
+        if source.warning and not number:
+            print(source.warning, file=sys.stderr)
+        for name, follower in followers.items():
+            found.setdefault(name, []).append(judge(name, sessions, follower.voices()))
+    results = [together(parts) for parts in found.values()]
     return {"every_ms": every_ms, "methods": [asdict(result) for result in results]}, results

@@ -11,8 +11,8 @@ from hwsonde_detector.types import SampleBatch
 class Thinner:
     """Keeps one scrape in so many.
 
-    A scrape is kept if it lies in the second around a multiple of the wanted interval after the target's first. All series of a scrape
-    have one time, so that it is kept or dropped whole.
+    A scrape is kept if it lies in the second around a multiple of the wanted interval after the target's first, or after so much later than
+    that. All series of a scrape have one time, so that it is kept or dropped whole.
 
     Parameters
     ----------
@@ -20,10 +20,12 @@ class Thinner:
         The wanted interval.
     recorded_ms
         That of the recording.
+    phase_ms
+        How much later.
     """
 
-    def __init__(self, every_ms: int, recorded_ms: int = 1000) -> None:
-        self.every_ms, self.recorded_ms = every_ms, recorded_ms
+    def __init__(self, every_ms: int, recorded_ms: int = 1000, phase_ms: int = 0) -> None:
+        self.every_ms, self.recorded_ms, self.phase_ms = every_ms, recorded_ms, phase_ms
         self._first: dict[tuple[str, str], int] = {}
 
     def thin(self, batch: SampleBatch) -> SampleBatch:
@@ -37,7 +39,7 @@ class Thinner:
             if target not in self._first and counts[number]:
                 self._first[target] = int(batch.times[batch.offsets[number]])
             begins[number] = self._first.get(target, 0)
-        phase = (batch.times - np.repeat(begins, counts) + self.recorded_ms // 2) % self.every_ms
+        phase = (batch.times - np.repeat(begins, counts) - self.phase_ms + self.recorded_ms // 2) % self.every_ms
         keep = phase < self.recorded_ms
         owners = np.repeat(np.arange(len(batch.series)), counts)[keep]
         left = np.bincount(owners, minlength=len(batch.series))

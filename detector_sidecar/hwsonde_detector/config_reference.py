@@ -27,6 +27,11 @@ the file: they come from files, read again when they change, or from the environ
 These flags win over the file: {flags}.
 
 An example is in `deploy/examples/detector.yaml`.
+
+What a change does to what was learned, by a reload and by a restart alike: `mode`, `episodes` (but `risk`), `regimes`, `data_faults`, `peers`,
+`links`, `log` and `maintenance` touch nothing. `window`, `learning`, `detectors`, `episodes.risk`, `profiles` and `subsystems` make the
+models anew, of the rows that are kept. With other `entity_labels` all hosts are new ones. `web`, `incidents`, `alertmanager` and `automation`
+change at the next start only.
 """
 
 

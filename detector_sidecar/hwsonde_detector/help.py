@@ -64,7 +64,7 @@ The status says nothing of the verdict; programs read verdict.kind in report.jso
 
 {_STATUS}""",
     "evidence": f"""example:
-  hwsonde-detector evidence 3f6c0a1b9d2e --config.file detector.yaml
+  hwsonde-detector evidence 20261129T192341Z-01fe440f9511 --config.file detector.yaml
 
 The id is the end of an incident's address, /incidents/ID. What the configuration hides is hidden here too.
 

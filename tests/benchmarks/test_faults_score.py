@@ -18,7 +18,7 @@ from benchmarks.faults.followers import Follower, MeanZ, Rules, Shipped
 from benchmarks.faults.labels import DATA, Book, Injection, Session
 from benchmarks.faults.report import document, markdown, summary
 from benchmarks.faults.rules import BOUNDS, votes
-from benchmarks.faults.score import Outcome, Result, follow, judge, presets, score
+from benchmarks.faults.score import Outcome, Result, follow, judge, presets, score, together
 from benchmarks.faults.silence import Silence, down_ms
 from benchmarks.faults.stage import RULES
 from benchmarks.faults.thinning import Thinner
@@ -253,6 +253,34 @@ def test_a_thinned_recording_is_one_of_a_slower_scrape() -> None:
     assert len(times) == 8
     for found in times.values():
         assert sorted(set(found)) == [START_MS + 15_000 * number for number in range(8)]
+
+
+def test_phases_share_the_scrapes_among_them() -> None:
+    at = 1000 * np.arange(300, dtype=np.int64)
+    batch = SampleBatch((Series("s", (("instance", "a:1"),)),), np.array([0, 300]), at, np.ones(300))
+    kept = [Thinner(15_000, phase_ms=phase).thin(batch).times for phase in range(0, 15_000, 1000)]
+    assert sorted(np.concatenate(kept).tolist()) == sorted(batch.times.tolist())
+
+
+def test_copies_add_up_and_tell_no_more_than_one() -> None:
+    outcomes = [outcome(), outcome(found=False, right=False)]
+    one = Result("m", outcomes, 3_600_000, 1, [], 0.5)
+    both = together([one, Result("m", outcomes, 3_600_000, 2, [], 1.0)])
+    assert (len(both.outcomes), both.quiet_ms, both.false_pages, both.ready_share, both.copies) == (
+        4,
+        7_200_000,
+        3,
+        0.75,
+        2,
+    )
+    single, double = (document([], [each], 15_000)["methods"]["m"] for each in (one, both))
+    assert double["all"]["found_interval"] == single["all"]["found_interval"]
+    assert double["false_pages_per_100_node_days"] == pytest.approx(1.5 * single["false_pages_per_100_node_days"])
+    low, high = double["false_pages_interval"]
+    assert low == pytest.approx(single["false_pages_interval"][0])
+    assert high > single["false_pages_interval"][1]
+    assert "judged 2 times" in markdown(document([], [both], 15_000))
+    assert "times, by scrapes" not in markdown(document([], [one], 15_000))
 
 
 def test_scrapes_that_are_late_are_kept_or_dropped_whole() -> None:

@@ -227,7 +227,8 @@ class Episodes(Section):
     )
     alone_windows: Annotated[int, Whole(0, 1000)] = Field(
         default=_EPISODES.alone_windows,
-        description="It also opens when this many in a row are by a member of `detectors.alone`, which asks for several rows itself; 0: never.",
+        description="It also opens when this many in a row are by a member of `detectors.alone`, which asks for several rows itself; 0: never. "
+        "Where scrapes are three seconds and more apart one is enough.",
     )
     clear_windows: Annotated[int, Whole(1, 10_000)] = Field(
         default=_EPISODES.clear_windows,
@@ -338,8 +339,8 @@ class Config(Section):
     )
     preset: Annotated[str, _LINE] = Field(
         default="default",
-        description="How is detected: name of a shipped preset (default, reveal), or path of your own (with a slash or ending in .yaml). "
-        "What this file says in `window`, `learning`, `detectors` and `episodes` wins over it.",
+        description="How is detected: name of a shipped preset (default, slow, reveal), or path of your own (with a slash or ending in .yaml). "
+        "What this file says in `window`, `learning`, `detectors`, `episodes` and `regimes` wins over it.",
     )
     entity_labels: Annotated[tuple[str, ...], Items(_LABEL_NAME, 1, 8)] = Field(
         default=("cluster", "node"), description="Labels whose values name a host."

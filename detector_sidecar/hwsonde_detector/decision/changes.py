@@ -115,9 +115,9 @@ def _steady(host: Host, times: Times, values: Floats, interval_ms: int, settings
         return False
     later = judge(first, second, times[half:], interval_ms, settings)
     scores, alones = (calibrated(one, settings.episodes.risk) for one in (later.fused, later.alone))
-    trial = Persistence()
+    trial, step_ms = Persistence(), interval_ms * settings.window.step
     return not any(
-        trial.observe(score, index, settings.episodes, lasting=True, calibrated=True, alone=alone)[0]
+        trial.observe(score, index, settings.episodes, lasting=True, calibrated=True, alone=alone, step_ms=step_ms)[0]
         for index, (score, alone) in enumerate(zip(scores.tolist(), alones.tolist(), strict=True))
     )
 

@@ -99,7 +99,7 @@ class Persistence:
         # Who asks for one window alone asks for no persistence.
         lasting = lasting or settings.raise_of == 1
         agreed = lasting and sum(self.recent) >= settings.raise_windows
-        by_one = 0 < settings.alone_windows <= self.alone
+        by_one = 0 < _needed(step_ms, settings) <= self.alone
         if calibrated and end_ms >= self.settled_ms and (agreed or by_one):
             self.open, self.quiet = True, 0.0
             return True, False
@@ -115,6 +115,11 @@ class Persistence:
     def settle(self, until_ms: int) -> None:
         """Open no episode before ``until_ms``; an open one stays open."""
         self.settled_ms = max(self.settled_ms, until_ms)
+
+
+def _needed(step_ms: int, settings: EpisodeSettings) -> int:
+    """How many windows in a row a member needs that nobody has to agree with: as many as make evidence enough, one where rows are that long."""
+    return settings.alone_windows if step_ms < ENOUGH_MS else min(settings.alone_windows, 1)
 
 
 def _counts(step_ms: int, settings: EpisodeSettings) -> float:

@@ -116,6 +116,8 @@ class Loop:
         if not keep_models:
             self._hosts.clear(self._clock.now_ms())
             self._cursor = Cursor(self._clock.now_ms() - parts.history_ms, parts.longest_ms)
+        elif parts.engine is not old.engine:
+            self._rewind()
 
     def turn(self) -> float:
         """Read and score once; give the seconds to wait before the next turn."""

@@ -139,7 +139,7 @@ class Program:
         self._counters.add(telemetry.RELOADS, 1, "ok")
         if config.web != self.config.web:
             log.warning("reload: the section web changes at the next start")
-        self._desk.adopt(config, self.config, keep_models=change.keep_models)
+        self._desk.adopt(config, self.config, keep_models=change.keep)
         if config.state != self.config.state:
             self._loop.saver = self._make_saver(config)
             self._loop.saver.prepare(self._clock.now_ms(), self._clock.monotonic())
@@ -147,16 +147,15 @@ class Program:
         self.config = config
         self._loop.reload_ok, self._loop.reloaded_ms = True, self._clock.now_ms()
         change.parts.engine.plan = change.plan
-        recorder = self._loop.parts.recorder
-        self._loop.adopt(change.parts, keep_models=change.keep_models)
-        if not change.keep_models:
+        old = self._loop.parts
+        self._loop.adopt(change.parts, keep_models=change.keep)
+        if not change.keep:
             self._history.clear()
-        if not change.keep_models or change.parts.recorder is not recorder:
+        if change.parts.engine is not old.engine or change.parts.recorder is not old.recorder:
             # A replay begins with what the engine knows at that moment.
             self._record_start()
-        log.info(
-            "reload: the new configuration is in force, models are %s", "kept" if change.keep_models else "learned anew"
-        )
+        how = "made anew of what was learned" if change.renewed else "kept" if change.keep else "learned anew"
+        log.info("reload: the new configuration is in force, models are %s", how)
 
     def _make_loop(self, parts: Parts) -> Loop:
         return Loop(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +13,9 @@ from hwsonde_detector.clock import Clock
 from hwsonde_detector.config import Config, load_profiles
 from hwsonde_detector.config.incidents import parse_matchers
 from hwsonde_detector.connect import alertmanager_options, automation_actions, open_recorder, open_source
+from hwsonde_detector.engines.base import Engine
 from hwsonde_detector.engines.local import LocalEngine
+from hwsonde_detector.errors import StateError
 from hwsonde_detector.incidents.alertmanager import Follower
 from hwsonde_detector.incidents.automation import FILE_NAME, Automation
 from hwsonde_detector.incidents.entry import Entry
@@ -23,14 +27,20 @@ from hwsonde_detector.service.parts import Parts, Recorder
 from hwsonde_detector.sources.alertmanager import Alertmanager
 from hwsonde_detector.writers.exposition import check_entity_labels
 
+log = logging.getLogger("hwsonde_detector.service")
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Parts of a new configuration and its plan; ``keep_models`` says that what was learned still fits."""
+    """Parts of a new configuration and its plan.
+
+    ``keep`` says that what was learned still serves; with ``renewed`` models are made of it anew, in another engine.
+    """
 
     parts: Parts
     plan: Plan
-    keep_models: bool
+    keep: bool
+    renewed: bool = False
 
 
 def build(config: Config) -> Parts:
@@ -51,7 +61,8 @@ def build(config: Config) -> Parts:
 def rebuild(config: Config, old: Parts, before: Config) -> Change:
     """Parts of a changed configuration, with the old source, engine and recorder where nothing changed for them.
 
-    Models are kept while the settings that shape them are the same: rules of episodes and of data faults do not, everything else does.
+    The engine stays while the settings that shape models are the same: rules of episodes and of data faults do not, everything else does. Else
+    another one takes over what the old one knows, as after a restart.
 
     Raises
     ------
@@ -68,7 +79,22 @@ def rebuild(config: Config, old: Parts, before: Config) -> Change:
     _simple(parts, config)
     # Last, because the same file can only be opened again once it is closed.
     parts.recorder = _recorder(config, old, before)
-    return Change(parts, plan, keep)
+    renewed = not keep and take_over(parts.engine, old.engine)
+    return Change(parts, plan, keep or renewed, renewed)
+
+
+def take_over(engine: Engine, old: Engine) -> bool:
+    """Let a new engine go on with what an old one knows; False where that is nothing, or hosts have other names now, or too little of it fits."""
+    if engine.plan.settings.entity_labels != old.plan.settings.entity_labels:
+        return False
+    document, arrays = old.snapshot()
+    try:
+        # As it would come back from the disk.
+        engine.restore(json.loads(json.dumps(document)), arrays)
+    except StateError as error:
+        log.info("reload: %s", error)
+        return False
+    return engine.last_row_ms() is not None
 
 
 def open_follower(config: Config, clock: Clock) -> Follower | None:

@@ -254,6 +254,11 @@ def test_another_configuration_without_the_models_learns_the_past_again() -> Non
     bench.clock.waits.clear()
     source.asked.clear()
     bench.turn(4)
+    other = FakeEngine()
+    other.rows.append(engine.rows[-1])
+    bench.loop.adopt(Parts(source, other, "http://q", fixed_ms=5000), keep_models=True)
+    bench.turn(1)
+    assert START - 10_000 < source.asked[-1][0] < engine.rows[-1], "rates need the samples before the last row"
     assert not source.closed
     assert bench.clock.waits[-1] == pytest.approx(5.0, abs=0.1)
     assert source.asked[0][0] > START - 10_000

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hwsonde_detector.config import Config, parse_config
+from hwsonde_detector.engines.local import LocalEngine
 from hwsonde_detector.errors import ConfigError
-from hwsonde_detector.service.wiring import build, rebuild, without_credentials
+from hwsonde_detector.plan import Plan
+from hwsonde_detector.service.wiring import build, rebuild, take_over, without_credentials
+from hwsonde_detector.settings import WindowSettings
+from tests.detector.worker.hosts import PLAN, PROFILE, SETTINGS, batches, rates
 
 
 def config(text: str, folder: Path) -> Config:
@@ -34,9 +39,44 @@ def test_models_stay_while_what_shapes_them_stays(text: str, models: bool, sourc
     before = config("", tmp_path)
     old = build(before)
     change = rebuild(config(text, tmp_path), old, before)
-    assert (change.keep_models, change.parts.engine is old.engine) == (models, models)
+    assert (change.keep, change.parts.engine is old.engine) == (models, models)
     assert (change.parts.source is old.source) == source
     assert change.plan.settings == config(text, tmp_path).settings()
+
+
+def learned() -> LocalEngine:
+    engine = LocalEngine(PLAN)
+    for batch, now_ms in batches(rates(200)):
+        engine.step(batch, now_ms)
+    return engine
+
+
+def test_another_engine_goes_on_with_what_was_learned() -> None:
+    old = learned()
+    new = LocalEngine(Plan(replace(SETTINGS, window=WindowSettings(rows=5)), (PROFILE,)))
+    assert take_over(new, old)
+    assert new.last_row_ms() == old.last_row_ms() is not None
+    later = batches(rates(220))[190:]
+    told = [score for batch, now_ms in later for report in new.step(batch, now_ms).reports for score in report.scores]
+    assert len(told) >= 14
+    assert all(score.calibrated for score in told), "it learned the kept rows at once"
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan(replace(SETTINGS, entity_labels=("node",)), (PROFILE,)),
+        Plan(SETTINGS, (replace(PROFILE, rules=PROFILE.rules[15:]),)),
+    ],
+)
+def test_hosts_of_other_names_and_other_channels_are_learned_anew(plan: Plan) -> None:
+    new = LocalEngine(plan)
+    assert not take_over(new, learned())
+    assert new.last_row_ms() is None
+
+
+def test_an_engine_that_knows_nothing_leaves_nothing() -> None:
+    assert not take_over(LocalEngine(PLAN), LocalEngine(PLAN))
 
 
 def test_a_configuration_that_cannot_be_used_leaves_the_old_parts_alone(tmp_path: Path) -> None:
