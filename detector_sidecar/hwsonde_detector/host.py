@@ -14,7 +14,7 @@ from hwsonde_detector.decision.feedback import Feedback
 from hwsonde_detector.decision.heard import Heard
 from hwsonde_detector.decision.learning import Memory, Progress
 from hwsonde_detector.decision.model import EntityModel, fit_model
-from hwsonde_detector.decision.regime import Regimes
+from hwsonde_detector.decision.regime import Regimes, forget_windows
 from hwsonde_detector.decision.regimes import act, due, feel, remember, take_row, turn
 from hwsonde_detector.decision.rows import joined, newest, part
 from hwsonde_detector.decision.thresholds import Threshold, Watch
@@ -109,12 +109,16 @@ def observe(
     frame = _unseen(host, news.frame, settings.window.rows)
     if host.interval_ms is None:
         # The first scrape alone does not tell how often to expect one; its row waits for the second.
-        host.first, frame = frame, part(frame, 0, 0)
+        if len(frame.times):
+            host.first = frame
+        frame = part(frame, 0, 0)
     elif host.first is not None:
         host.first, frame = None, joined(host.first, frame)
     if not len(frame.times) or host.interval_ms is None:
         if now_ms - host.heard_ms > settings.episodes.gone_after_ms:
-            return None, _close(host, now_ms)
+            # What it comes back with is told anew.
+            forget_windows(host.persistence)
+            return None, _end(host, now_ms)
         return _report(host, [], settings), []
     _settle(host, frame, host.interval_ms, settings, restarted=news.restarted)
     scores: list[Score] = []
@@ -153,7 +157,7 @@ def _take(
     remember(host, interval_ms, settings)
     model = host.model
     if because := act(host, host.last_row_ms, interval_ms, settings):
-        events += _close(host, host.last_row_ms, because)
+        events += _end(host, host.last_row_ms, because)
     if host.model is not model:
         # What another regime's model said tells nothing of this one's.
         host.heard = Heard()
@@ -197,7 +201,7 @@ def _decide(
     for row in range(begin, len(judged.times)):
         at = int(judged.times[row])
         if because := turn(host, marks[row - begin], at, interval_ms, settings):
-            events += _close(host, at, because)
+            events += _end(host, at, because)
         host.rows_since_window += 1
         fused = float("nan")
         if host.rows_since_window >= settings.window.step:
@@ -295,6 +299,14 @@ def _close(host: HostState, at_ms: int, because: str = "") -> list[EpisodeEvent]
         return []
     said = f"{episode.title}; closed: {because}" if because else episode.title
     return [EpisodeEvent(Phase.CLOSED, at_ms, replace(episode, end_ms=at_ms, because=because, title=said))]
+
+
+def _end(host: HostState, at_ms: int, because: str = "") -> list[EpisodeEvent]:
+    """Close an episode that has not become quiet; what people said of it meanwhile counts now."""
+    found = _close(host, at_ms, because)
+    if found:
+        host.feedback.settle(host.threshold)
+    return found
 
 
 def _interval(host: HostState, seen_ms: int | None, rows: int) -> int | None:

@@ -15,6 +15,7 @@ from hwsonde_detector.decision.feedback import feedback_document, read_feedback
 from hwsonde_detector.decision.heard import Heard
 from hwsonde_detector.decision.learning import Memory, Progress
 from hwsonde_detector.decision.model import model_arrays, restore_model
+from hwsonde_detector.decision.regime import forget_windows
 from hwsonde_detector.decision.regime_state import restore_regimes, snapshot_regimes
 from hwsonde_detector.decision.thresholds import Threshold, Watch
 from hwsonde_detector.decision.trend import Trend
@@ -92,13 +93,17 @@ def restore_host(
         progress.fitted = 0
     episode = document["episode"]
     entity = read_entity(document["entity"])
+    persistence = read_persistence(document["persistence"])
+    if episode is None and persistence.open:
+        # States of versions that kept this of a host that went away: nothing could ever be told of it again.
+        forget_windows(persistence)
     return HostState(
         entity=entity,
         channels=ChannelState(entity),
         memory=memory,
         progress=progress,
         model=model,
-        persistence=read_persistence(document["persistence"]),
+        persistence=persistence,
         onset_ms=document["onset_ms"],
         told_peak=float(document["told_peak"]),
         episode=read_episode(episode) if episode is not None else None,

@@ -189,5 +189,7 @@ def restore(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], pla
     state.hushing.waiting = {str(name): str(reason) for name, reason in document.get("hushing", {}).items()}
     if "fleet" in document:
         own = {key.removeprefix("fleet/"): value for key, value in arrays.items() if key.startswith("fleet/")}
-        state.fleet = restore_fleet(document["fleet"], own, state.hosts, plan.settings)
+        # What groups know is of their channels as these were made and scaled.
+        fleet = document["fleet"] if same else {**document["fleet"], "groups": [], "home": []}
+        state.fleet = restore_fleet(fleet, own, state.hosts, plan.settings)
     return state

@@ -15,6 +15,7 @@ from hwsonde_detector.decision.fusion import alone_decades, fuse, spoken_alone, 
 from hwsonde_detector.decision.heard import ENOUGH, Heard
 from hwsonde_detector.decision.scaling import Scale, fit_scale
 from hwsonde_detector.detectors.base import Detector
+from hwsonde_detector.detectors.bounds import Lone
 from hwsonde_detector.detectors.table import make, member
 from hwsonde_detector.detectors.tails import ColumnTails, fit_columns
 from hwsonde_detector.settings import Settings
@@ -107,6 +108,8 @@ _MIN_COVERAGE = 0.5
 _CAUSE = 0.5
 # A channel's part in what is said alone counts from this share of the loudest one's on.
 _LOUD_PART = 0.1
+# In so many stretches of the learned time, and so much of them, a channel must be known before it may be told of alone.
+_STRETCHES, _KNOWN = 24, 0.5
 # What a channel's evidence is made of: where it is, and how restless.
 _SHAPE = ("mean", "deviation")
 # Smallest usual distance of a window's mean and deviation, in spreads.
@@ -123,10 +126,13 @@ def fit_model(
 ) -> EntityModel | None:
     """Learn from rows (rows, c) of healthy time, ascending in time; gaps are allowed, but rows without a full window give None.
 
+    A channel that has only just come is left out, and judged from a later fit on.
     Tails come from ``heard``, the scores that healthy rows were given before they were learned, where there are enough of them and the settings
     want it; else from blocked cross-fitting: every window's score is that of a model that had not seen it or a neighbour that
     shares rows with it.
     """
+    old = _old_enough(values, settings)
+    channels, values = tuple(channel for channel, known in zip(channels, old, strict=True) if known), values[:, old]
     scale = fit_scale(values, channels)
     moved = scale.standardise(values, channels)
     kept = _kept(moved, channels, settings)
@@ -137,17 +143,17 @@ def fit_model(
     streams = _streams(moved, channels, kept, settings, 0, gaps(times, interval_ms))
     live = heard.raw(len(times)) if heard is not None and settings.detectors.calibration == "live" else np.zeros((0, 0))
     streams = {stream: np.nan_to_num(rows[full], posinf=0.0, neginf=0.0) for stream, rows in streams.items()}
-    detectors, tails = _fit_members(streams, live, settings, _quick(channels, interval_ms))
+    detectors, tails = _fit_members(streams, live, settings, _lone_channels(moved, channels, interval_ms))
     shape = fit_columns(window_features(moved, width, _SHAPE)[full], _SHAPE_FLOOR)
     return EntityModel(channels, scale, kept, detectors, tails, shape, int(times[-1]), len(times))
 
 
 def _fit_members(
-    streams: Mapping[Stream, Floats], live: Floats, settings: Settings, quick: Mask
+    streams: Mapping[Stream, Floats], live: Floats, settings: Settings, lone: Lone
 ) -> tuple[dict[str, Detector], dict[str, Tail]]:
     """Every member, and tails of those that vote; of the streams (n, columns) and of scores (rows, members) as they were given live, if any.
 
-    ``quick`` says of which of the channels that may be told of alone one row tells enough.
+    ``lone`` tells of the channels that may be told of alone.
     """
     detectors: dict[str, Detector] = {}
     tails: dict[str, Tail] = {}
@@ -157,7 +163,7 @@ def _fit_members(
 
         def factory(name: str = name, stream: Stream = stream) -> Detector:
             group = columns(stream, settings.window.rows, settings.window.features)
-            return make(name, settings.detectors, group, quick if stream is Stream.ROWS else None)
+            return make(name, settings.detectors, group, lone if stream is Stream.ROWS else None)
 
         detectors[name] = factory().fit(rows)
         if name in settings.detectors.alone:
@@ -203,9 +209,28 @@ def _causes(channels: Sequence[Channel]) -> NDArray[np.int64]:
     return found if len(found) else np.arange(len(channels))
 
 
-def _quick(channels: tuple[Channel, ...], interval_ms: int) -> Mask:
-    """Which of the channels that may be told of alone say enough in one row: those that sum up what happened since the row before, if it is long."""
-    return np.array([channels[at].flow and interval_ms >= ENOUGH_MS for at in _causes(channels)], np.bool_)
+def _lone_channels(moved: Floats, channels: tuple[Channel, ...], interval_ms: int) -> Lone:
+    """Of the channels that may be told of alone, with their learned rows among ``moved`` (rows, c): which say enough in one row, and which nothing.
+
+    Enough say those that sum up what happened since the row before, if it is long; nothing those of which less than half of the learned time
+    knows anything: what they never did so far is no news.
+    """
+    causes = _causes(channels)
+    quick = np.array([channels[at].flow and interval_ms >= ENOUGH_MS for at in causes], np.bool_)
+    blocks = min(_STRETCHES, len(moved))
+    borders = np.linspace(0, len(moved), blocks + 1).round().astype(np.intp)[:-1]
+    known = (
+        np.logical_or.reduceat(np.isfinite(moved[:, causes]), borders, axis=0) if blocks else np.zeros((1, len(causes)))
+    )
+    return Lone(quick, known.mean(axis=0) < _KNOWN)
+
+
+def _old_enough(values: Floats, settings: Settings) -> Mask:
+    """Which of c channels have been known for long enough among rows (rows, c), bool (c): of a channel's first values nothing is learned."""
+    rows = len(values)
+    known = np.isfinite(values)
+    age = np.where(known.any(axis=0), rows - known.argmax(axis=0), 0)
+    return np.asarray(age >= min(settings.learning.first_rows, rows // 2), np.bool_)
 
 
 def judge(

@@ -117,5 +117,5 @@ def fault_mask(channels: tuple[Channel, ...]) -> Mask:
 
 def forget_windows(persistence: Persistence) -> None:
     """Close without having become quiet; what was loud before does not count any more."""
-    persistence.open, persistence.quiet, persistence.alone = False, 0, 0
+    persistence.open, persistence.quiet, persistence.alone, persistence.drifts = False, 0, 0, None
     persistence.recent.clear()

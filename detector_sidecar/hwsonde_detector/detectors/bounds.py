@@ -10,8 +10,8 @@ that sums up many seconds is no moment's hiccup. Training windows are cut into u
 
 With ``seen`` = s = 1, 1 is the furthest that healthy time ever was; with 3, what it was in three separate stretches: one burst of a neighbour while
 the host was learned must not hide every later one. A channel that wanders has wide bounds, whatever its variance is called; one that never moved has
-narrow ones. The largest and not a mean: a fork storm shows in the forks, a stopped process in the count of stopped ones, and an average over
-hundreds of channels that rest drowns both.
+narrow ones, and one that was not there for half of the time says nothing. The largest and not a mean: a fork storm shows in the forks, a stopped
+process in the count of stopped ones, and an average over hundreds of channels that rest drowns both.
 
 Block maxima as a way to extremes of dependent data are Gumbel's ("Statistics of Extremes", 1958); the largest of n as a bound that a fresh value
 passes with chance 1 / (n + 1) is conformal prediction's (Vovk, Gammerman and Shafer 2005).
@@ -19,6 +19,7 @@ passes with chance 1 / (n + 1) is conformal prediction's (Vovk, Gammerman and Sh
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +33,14 @@ from hwsonde_detector.types import Floats, Mask
 _BLOCKS, _BLOCK_ROWS, _FEWEST = 24, 20, 5
 
 
+@dataclass(frozen=True, slots=True)
+class Lone:
+    """Of the c channels that may be told of alone, bool (c) each: of which the newest row tells enough, and which are too new to speak."""
+
+    quick: Mask
+    mute: Mask
+
+
 class Bounds:
     """Largest ratio of a channel's distance from its median to the furthest of healthy time.
 
@@ -43,15 +52,15 @@ class Bounds:
         Smallest bound, in units of the (standardised) columns: less is noise of the sensor.
     seen
         In how many of 24 stretches something must have been to count as usual; fewer where there are fewer stretches.
-    quick
-        bool (c): channels of which the newest row tells enough; None: none.
+    lone
+        Of which channels the newest row tells enough, and which say nothing whatever their rows are; None: none of either.
 
     Attributes
     ----------
     centre_ : ndarray of float64 (c)
         Medians of the c channels.
     bounds_ : ndarray of float64 (2, c)
-        Furthest distance above and below it.
+        Furthest distance above and below it; infinite where the channel is too new.
 
     Examples
     --------
@@ -65,11 +74,12 @@ class Bounds:
 
     name: ClassVar[str] = "bounds"
 
-    def __init__(self, group: int = 1, floor: float = 1.0, seen: int = 1, quick: Mask | None = None) -> None:
+    def __init__(self, group: int = 1, floor: float = 1.0, seen: int = 1, lone: Lone | None = None) -> None:
         self.group = group
         self.floor = floor
         self.seen = seen
-        self.quick = quick
+        self.quick = lone.quick if lone is not None else None
+        self._mute = lone.mute if lone is not None else None
 
     def fit(self, rows: Floats) -> Bounds:
         """Learn medians and bounds from rows (n, c * group).
@@ -93,6 +103,8 @@ class Bounds:
         furthest = np.maximum.reduceat(high - self.centre_, borders), np.maximum.reduceat(self.centre_ - low, borders)
         above, below = (np.maximum(np.partition(part, place, axis=0)[place], self.floor) for part in furthest)
         self.bounds_ = np.stack([above, below])
+        if self._mute is not None:
+            self.bounds_[:, self._mute] = np.inf
         return self
 
     def score(self, rows: Floats) -> Floats:

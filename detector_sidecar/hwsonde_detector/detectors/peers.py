@@ -195,7 +195,7 @@ class Compared:
     """One moment of a group: float64 (n) each, NaN where not known.
 
     ``deviation`` is d; ``middle`` and ``spread`` are the comparison's median and spread, ``narrow`` the median absolute deviation that the
-    spread is at least, as a deviation; all on the axis on which the channel is judged.
+    spread is at least; these three on the axis on which the channel is judged.
     """
 
     deviation: Floats
@@ -216,7 +216,7 @@ def compare(values: Floats, cells: Cells, minimum: int, usual: Floats | None = N
     minimum
         Comparisons of fewer known values say nothing.
     usual
-        float64 (n): what the median absolute deviation usually is, in deviations (`Compared.narrow`); a smaller one of the moment is chance.
+        float64 (n): what the median absolute deviation usually is, on the same axis (`Compared.narrow`); a smaller one of the moment is chance.
     """
     known = np.where(np.isfinite(values), values, np.nan)
     logarithmic = cells.divisor > 0

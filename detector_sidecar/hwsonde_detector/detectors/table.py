@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hwsonde_detector.detectors.base import Detector
-from hwsonde_detector.detectors.bounds import Bounds
+from hwsonde_detector.detectors.bounds import Bounds, Lone
 from hwsonde_detector.detectors.extremes import Extremes
 from hwsonde_detector.detectors.isolation_forest import IsolationForest
 from hwsonde_detector.detectors.mahalanobis import Mahalanobis
@@ -16,15 +16,14 @@ from hwsonde_detector.detectors.zscore import ZScore
 from hwsonde_detector.errors import ConfigError
 from hwsonde_detector.settings import DetectorSettings
 from hwsonde_detector.signals.streams import Stream
-from hwsonde_detector.types import Mask
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A detector on a stream; ``make`` takes the settings, the number of columns of a channel, and of which channels one row tells enough."""
+    """A detector on a stream; ``make`` takes the settings, the number of columns of a channel, and what is known of channels told of alone."""
 
     stream: Stream
-    make: Callable[[DetectorSettings, int, Mask | None], Detector]
+    make: Callable[[DetectorSettings, int, Lone | None], Detector]
 
 
 # Smallest usual distance of a change and of a deviation within a window, in spreads of the channel: less is noise of the sensor.
@@ -46,7 +45,7 @@ MEMBERS: dict[str, Member] = {
         lambda settings, _, __: IsolationForest(trees=settings.trees, tree_rows=settings.tree_rows, seed=settings.seed),
     ),
     "extremes": Member(Stream.WINDOW, lambda _, group, __: Extremes(group=group)),
-    "bounds": Member(Stream.ROWS, lambda _, group, quick: Bounds(group=group, seen=_SEEN, quick=quick)),
+    "bounds": Member(Stream.ROWS, lambda _, group, lone: Bounds(group=group, seen=_SEEN, lone=lone)),
     "level": Member(Stream.LEVEL, lambda _, group, __: Extremes(group=group)),
     "change": Member(Stream.CHANGE, lambda _, group, __: Extremes(group=group, floor=_CHANGE_FLOOR)),
     "unrest": Member(Stream.UNREST, lambda settings, _, __: ZScore(floor=_UNREST_FLOOR, knee=settings.knee)),
@@ -70,12 +69,12 @@ def member(name: str) -> Member:
     return found
 
 
-def make(name: str, settings: DetectorSettings, group: int = 1, quick: Mask | None = None) -> Detector:
-    """An unfitted detector for rows in which each channel has ``group`` neighbouring columns; of ``quick`` ones (c) the newest tells enough.
+def make(name: str, settings: DetectorSettings, group: int = 1, lone: Lone | None = None) -> Detector:
+    """An unfitted detector for rows in which each channel has ``group`` neighbouring columns; ``lone`` is for what needs nobody to agree.
 
     Raises
     ------
     ConfigError
         If no member has the name.
     """
-    return member(name).make(settings, group, quick)
+    return member(name).make(settings, group, lone)

@@ -109,7 +109,12 @@ class _Connection(HTTPConnection):
     def close(self) -> None:
         """Close, and leave the server's list."""
         self.server.living.discard(self)
-        super().close()
+        try:
+            super().close()
+        except (OSError, ValueError):
+            # A client that went away in the middle of a handshake: raised from here it would end the server.
+            with suppress(OSError):
+                self.socket.close()
 
 
 class _Pool(ThreadPool):
@@ -121,8 +126,14 @@ class _Pool(ThreadPool):
         if waiting > idle:
             with suppress(RuntimeError, MemoryError):  # no thread to be had: it waits for one of those that there are
                 self.grow(waiting - idle)
-        else:
-            self.shrink(idle - self.min)
+        # What waits may be taken by an idle thread at any moment. Of none to end it removes those that have ended.
+        self.shrink(max(idle - waiting - self.min, 0))
+
+    def grow(self, amount: int) -> None:
+        """Start threads, at most so many as are allowed; waits for none of them, which might end before anybody looks."""
+        threads = self._threads  # type: ignore[attr-defined]
+        for _ in range(min(amount, self.max - len(threads))):
+            threads.append(self._spawn_worker())  # type: ignore[attr-defined]
 
 
 class _Server(wsgi.Server):

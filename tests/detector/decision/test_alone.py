@@ -155,3 +155,29 @@ def test_with_too_little_before_it_all_is_sudden() -> None:
     found = judged(model, values)
     assert (found.judgement.alone > 0).all()
     assert found.sudden.all()
+
+
+def test_of_the_first_values_of_a_channel_nothing_is_learned() -> None:
+    """It has come ten rows ago, with a level of its own, and goes on as healthy as it is."""
+    values = healthy(ROWS)
+    values[:-10, DROPS] = np.nan
+    values[-10:, DROPS] = 5.0
+    model = learned(values)
+    assert CHANNELS[DROPS].name not in {channel.name for channel in model.channels}
+    assert len(model.channels) == len(CHANNELS) - 1
+    found = judged(model, healthy(20, seed=6))
+    assert found.judgement.alone.max() < DECADES
+    assert np.isfinite(found.judgement.fused).all()
+
+
+@pytest.mark.parametrize(("known", "speaks"), [(100, False), (300, True)])
+def test_a_channel_of_less_than_half_of_the_learned_time_does_not_speak_alone(known: int, *, speaks: bool) -> None:
+    """Its bounds would be those of the few stretches that know it, and nothing in all the others."""
+    values = healthy(ROWS)
+    values[:-known, DROPS] = np.nan
+    model = learned(values)
+    later = healthy(20, seed=6)
+    later[-3:, DROPS] = 60.0
+    found = judged(model, later).judgement
+    assert (found.alone[-1] > DECADES) == speaks
+    assert found.surprises[-1][DROPS] > 3, "those that must agree see it"

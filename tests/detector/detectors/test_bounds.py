@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hwsonde_detector.detectors.bounds import Bounds
+from hwsonde_detector.detectors.bounds import Bounds, Lone
 from hwsonde_detector.types import Floats
 
 
@@ -94,22 +94,33 @@ def test_a_window_whose_newest_row_is_well_again_tells_nothing() -> None:
 
 def test_one_row_of_a_quick_channel_tells_enough_and_only_of_that() -> None:
     healthy = np.random.default_rng(1).normal(size=(500, 2))
-    detector = Bounds(group=3, quick=np.array([True, False])).fit(windows(healthy))
+    detector = Bounds(group=3, lone=Lone(np.array([True, False]), np.array([False, False]))).fit(windows(healthy))
     assert detector.score(np.array([[0.0, 0.0, 1e6, 0.0, 0.0, 0.0]]))[0] > 1e4
     assert detector.score(np.array([[0.0, 0.0, -1e6, 0.0, 0.0, 0.0]]))[0] > 1e4
     assert detector.score(np.array([[0.0, 0.0, 0.0, 0.0, 0.0, 1e6]]))[0] < 1.0
     assert detector.score(np.array([[1e6, 1e6, 0.0, 0.0, 0.0, 0.0]]))[0] < 1.0
 
 
+def test_a_mute_channel_says_nothing_also_after_a_restart() -> None:
+    rows = windows(np.random.default_rng(1).normal(size=(500, 2)))
+    detector = Bounds(group=3, lone=Lone(np.array([False, False]), np.array([True, False]))).fit(rows)
+    asked = np.array([[0.0, 1e6, 1e6, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 9.0, 9.0]])
+    found = detector.score(asked)
+    assert found[0] < 0.1
+    assert found[1] > 2
+    assert np.isfinite(detector.contributions(asked)).all()
+    assert Bounds(group=3).restore(detector.arrays()).score(asked).tolist() == found.tolist()
+
+
 def test_quick_channels_are_kept_and_must_fit() -> None:
     rows = windows(np.random.default_rng(1).normal(size=(100, 2)))
-    detector = Bounds(group=3, quick=np.array([True, False])).fit(rows)
+    detector = Bounds(group=3, lone=Lone(np.array([True, False]), np.array([False, False]))).fit(rows)
     asked = np.array([[0.0, 0.0, 20.0, 0.0, 0.0, 30.0]])
     assert Bounds(group=3).restore(detector.arrays()).score(asked) == detector.score(asked)
     with pytest.raises(ValueError, match="another shape"):
         Bounds(group=3).restore({**detector.arrays(), "quick": np.array([True])})
     with pytest.raises(ValueError, match="1 channels are quick or not, got 2"):
-        Bounds(group=3, quick=np.array([True])).fit(rows)
+        Bounds(group=3, lone=Lone(np.array([True]), np.array([False]))).fit(rows)
 
 
 def test_columns_that_cannot_be_grouped_are_refused() -> None:

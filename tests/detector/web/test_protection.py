@@ -6,6 +6,7 @@ import re
 import shutil
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -255,3 +256,15 @@ def test_a_turned_link_is_seen(folder: Path, serve) -> None:
     page.file.symlink_to(folder / "b.yml")
     page.now += 2
     assert page.get("/", auth=("ann", "linked")).status_code == 200
+
+
+@pytest.mark.parametrize("sent", [b"\x16", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", b""])
+def test_a_client_that_breaks_off_a_handshake_ends_nothing(serve, folder: Path, sent: bytes) -> None:
+    page = serve(SECURE)
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", page.server.port), timeout=10) as client:
+            # Reset instead of an orderly end.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.sendall(sent)
+    for _ in range(3):
+        assert page.get("/-/healthy", "https", verify=folder / "ca.pem").status_code == 200

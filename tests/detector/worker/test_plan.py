@@ -11,7 +11,7 @@ import pytest
 from hwsonde_detector.plan import Plan
 from hwsonde_detector.types import SampleBatch
 from hwsonde_detector.worker import restore, snapshot
-from tests.detector.worker.hosts import CHANNELS, ENTITY, PLAN, PROFILE, SETTINGS, batches, play, rates, scores
+from tests.detector.worker.hosts import CHANNELS, ENTITY, PLAN, PROFILE, SETTINGS, batches, events, play, rates, scores
 
 
 def other_rules(*changed: int, **changes: object) -> Plan:
@@ -65,6 +65,17 @@ def test_a_rule_that_reads_otherwise_loses_its_own_rows_only() -> None:
     assert len(scores(outputs)) >= 18
     assert all(score.calibrated for score in scores(outputs))
     assert CHANNELS[0] in {channel.name for channel in state.hosts[ENTITY].memory.channels}, "it is learned again"
+
+
+def test_a_rule_that_reads_otherwise_is_not_judged_by_its_first_value() -> None:
+    """A restart fits at the first row: of one value there are no bounds."""
+    ticks, document, arrays = kept()
+    changed = other_rules(0, parts=(replace(PROFILE.rules[0].parts[0], rate_limit=1e6),))
+    state, outputs = play(ticks[190:], changed, restore(document, arrays, changed))
+    model = state.hosts[ENTITY].model
+    assert model is not None
+    assert CHANNELS[0] not in {channel.name for channel in model.channels}
+    assert not events(outputs)
 
 
 @pytest.mark.parametrize(("gone", "cold"), [(10, False), (11, True), (20, True)])
