@@ -16,17 +16,20 @@ HOST, CLUSTER, GPU = ["cluster", "node"], ["cluster"], ["cluster", "node", "gpu"
 SHARED = "HwsondeDetector.*|HwsondeNetworkRdmaDown|HwsondeNetworkPfcStorm|HwsondeStorageStuck"
 # Scopes of an episode that many hosts have in common.
 WIDE = "job|fabric"
+_NARROW = f'scope!~"{WIDE}"'
 
-# Cause, symptoms, and the labels that must be the same on both.
+# Cause, symptoms, and the labels that must be the same on both. Alertmanager forgets an alert that ends while it is silenced: the page that it had
+# opened would never be resolved. So a critical symptom stands here only if its cause is of the same page; of others its own rule knows
+# (`rules.host_alerts`).
 CAUSES: tuple[tuple[str, str, list[str]], ...] = (
     (
         'alertname="HwsondeExporterDown"',
-        'alertname=~"HwsondeHostAnomaly|HwsondeHostUnscored|HwsondeExporter(CollectorFailing|Incomplete)|HwsondeData.*"',
+        'alertname=~"HwsondeHostUnscored|HwsondeExporter(CollectorFailing|Incomplete)|HwsondeData(FaultWarning|CoverageLow)"',
         HOST,
     ),
     (
         'alertname="HwsondeDetectorDown"',
-        'alertname=~"HwsondeDetector(Stalled|ReadErrors|Lagging|Overloaded)|HwsondeHostUnscored"',
+        'alertname=~"HwsondeDetector(ReadErrors|Lagging|Overloaded)|HwsondeHostUnscored"',
         CLUSTER,
     ),
     # What is wrong with the whole host shows on its devices as well.
@@ -40,17 +43,13 @@ CAUSES: tuple[tuple[str, str, list[str]], ...] = (
     # A part that is known to be broken explains why its host deviates there.
     (
         'alertname=~"HwsondeGpu(Xid|Lost|DriverHung|SwitchFault)"',
-        'alertname="HwsondeHostAnomaly",subsystem="gpu"',
+        f'alertname="HwsondeHostAnomaly",subsystem="gpu",{_NARROW}',
         HOST,
     ),
+    ('alertname="HwsondeNetworkRdmaStuck"', f'alertname="HwsondeHostAnomaly",subsystem="network",{_NARROW}', HOST),
     (
-        'alertname=~"HwsondeNetwork(RdmaDown|RdmaStuck)"',
-        'alertname="HwsondeHostAnomaly",subsystem="network"',
-        HOST,
-    ),
-    (
-        'alertname=~"HwsondeStorage(Stuck|NvmeLost|ReadOnly)"',
-        'alertname="HwsondeHostAnomaly",subsystem="storage"',
+        'alertname=~"HwsondeStorage(NvmeLost|ReadOnly)"',
+        f'alertname="HwsondeHostAnomaly",subsystem="storage",{_NARROW}',
         HOST,
     ),
     ('alertname="HwsondeNetworkRdmaDown"', 'alertname=~"HwsondeNetwork(Down|LinkFlapping|RdmaTimeouts)"', HOST),
@@ -65,8 +64,9 @@ CAUSES: tuple[tuple[str, str, list[str]], ...] = (
 
 
 def _inhibition(cause: str, symptoms: str, equal: list[str]) -> dict[str, Any]:
-    # No value of ours has a comma in it.
-    return {"source_matchers": cause.split(","), "target_matchers": symptoms.split(","), "equal": equal}
+    # No value of ours has a comma in it. To Alertmanager two hosts that nothing names are the same one.
+    named = ['node!=""'] if "node" in equal else []
+    return {"source_matchers": [*cause.split(","), *named], "target_matchers": symptoms.split(","), "equal": equal}
 
 
 def _routes(timing: Timing, who: Receivers) -> list[dict[str, Any]]:
@@ -90,10 +90,10 @@ def _routes(timing: Timing, who: Receivers) -> list[dict[str, Any]]:
                 {"matchers": [f'alertname=~"{SHARED}"'], "group_by": ["alertname", *CLUSTER]},
                 # Told at one of many hosts, and must not be hidden behind a page about something else that is open there.
                 {"matchers": [f'scope=~"{WIDE}"'], "group_by": ["alertname", *HOST]},
-                # Nobody watches the host from then on: it rings, whatever else is open there.
-                {"matchers": ['alertname="HwsondeExporterDown"'], "group_by": ["alertname", *HOST, "instance"]},
                 # Where nothing names the host, the target stands for it.
                 {"matchers": ['node=""'], "group_by": ["alertname", "cluster", "instance"]},
+                # Nobody watches the host from then on: it rings, whatever else is open there, once for all its exporters.
+                {"matchers": ['alertname="HwsondeExporterDown"'], "group_by": ["alertname", *HOST]},
             ],
         },
         {

@@ -95,7 +95,7 @@ class PagerDuty:
             "source": HOST,
             "client_url": "{{ or .CommonAnnotations.dashboard_url .ExternalURL }}",
             "class": "{{ .CommonLabels.alertname }}",
-            "component": "{{ .CommonLabels.subsystem }}",
+            "component": "{{ or .CommonLabels.subsystem .CommonAnnotations.subsystem }}",
             "group": HOST,
             "details": {
                 "host": HOST,
@@ -103,7 +103,7 @@ class PagerDuty:
                 "score": _each("score"),
                 "top_channels": _each("top_channels"),
                 "description": _each("description"),
-                "runbook": "{{ .CommonAnnotations.runbook_url }}",
+                "runbook": _each("runbook_url"),
                 "page": "{{ .CommonAnnotations.dashboard_url }}",
                 "incidents": "{{ .CommonAnnotations.incidents_url }}",
             },

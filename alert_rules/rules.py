@@ -39,6 +39,18 @@ def _down(job: str, vanished: str, told_by: str, gathered: str = "{}") -> str:
     return f"{now} == 0\nor\n{past} unless on ({told_by}) {up}\nor\n{never}\n"
 
 
+def _unless_known() -> str:
+    """Not while an alert with a page of its own, apart from the host's, says why this part of the host deviates.
+
+    By the rule and not by Alertmanager, which never resolves the page of what ends while it is silenced.
+    """
+    return "".join(
+        f'unless on (cluster, node, subsystem) label_replace(\n  ALERTS{{alertname="{cause}",alertstate="firing",node!=""}},\n'
+        f'  "subsystem", "{subsystem}", "", ""\n)\n'
+        for cause, subsystem in (("HwsondeNetworkRdmaDown", "network"), ("HwsondeStorageStuck", "storage"))
+    )
+
+
 def host_alerts(timing: Timing, writer: Writer) -> list[Rule]:
     """Alerts about a host."""
     vanished = duration(timing.vanished)
@@ -47,7 +59,7 @@ def host_alerts(timing: Timing, writer: Writer) -> list[Rule]:
         writer.alert(
             "HwsondeHostAnomaly",
             CRITICAL,
-            "entity_subsystem:hwsonde_incident_active:max == 1",
+            "entity_subsystem:hwsonde_incident_active:max == 1\n" + _unless_known(),
             wording.HOST_ANOMALY,
             keep_firing=timing.keep_firing,
         ),
@@ -101,7 +113,8 @@ def detector_alerts(timing: Timing, writer: Writer) -> list[Rule]:
         writer.alert(
             "HwsondeDetectorStalled",
             CRITICAL,
-            f"time() - {newest} > {timing.scores_age}\nand on (cluster, node) up{{{EXPORTER}}} == 1\n",
+            f"time() - {newest} > {timing.scores_age}\nand on (cluster, node) up{{{EXPORTER}}} == 1\n"
+            'unless on (cluster) ALERTS{alertname="HwsondeDetectorDown",alertstate="firing"}\n',
             wording.DETECTOR_STALLED,
             wait=timing.stalled,
         ),

@@ -75,6 +75,10 @@ def test_series_and_labels_of_a_rule_exist(rule: Rule) -> None:
     names = re.findall(r"[a-z_]+:\w+:\w+|\bhwsonde_\w+", re.sub(r'"[^"]*"', '""', expr))
     # The label "node" of a target and "cluster" come from the scrape configuration, the others from the programs.
     labels = {"cluster", "node", "job", "instance", "replica", "pod"}
+    if "ALERTS{" in expr:
+        labels |= {"alertname", "alertstate"}
+        others = {str(other["alert"]) for other in rules() if "alert" in other}
+        assert set(re.findall(r'alertname="(\w+)"', expr)) <= others
     for name in names:
         assert name in known or name in recorded, f"{name} is given by neither program"
         labels |= known.get(name.split(":")[1] if ":" in name else name, set())

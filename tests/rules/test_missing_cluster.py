@@ -77,6 +77,7 @@ def test_hosts_are_told_apart_by_their_node(case: Case, tmp_path: Path) -> None:
     for node, answers, judged in (("n1", "1", "0+0"), ("n2", "0", "0+0"), ("n3", "1", f"0+{case.timing.evaluation}")):
         case.series[bare(EXPORTER_UP).replace("n1", node)] = case.samples((answers, 4000))
         case.series[bare(WINDOW_END).replace("n1", node)] = f"{judged}x4000"
+    case.series[bare(DETECTOR_UP)] = case.samples(("1", 4000))
     for name, node in (("HwsondeDetectorStalled", "n1"), ("HwsondeExporterDown", "n2")):
         case.firing(name, end, 1)
         case.value(f'count(ALERTS{{alertname="{name}",alertstate="firing",node="{node}",cluster=""}})', end, 1)
@@ -127,11 +128,14 @@ def test_a_job_without_any_target_pages_although_it_names_no_host(alertmanager: 
 
 
 def test_a_cause_silences_its_symptoms_only(alertmanager: Alertmanager) -> None:
-    send(alertmanager, "HwsondeDetectorDown")
-    send(alertmanager, "HwsondeExporterDown", "n1")
-    until(lambda: all(pages(alertmanager, name) for name in ("HwsondeDetectorDown", "HwsondeExporterDown")))
-    send(alertmanager, "HwsondeDetectorStalled", "n2")
-    send(alertmanager, "HwsondeHostAnomaly", "n1", "n2")
-    until(lambda: len(pages(alertmanager, "HwsondeHostAnomaly")) > 0)
-    assert [page["payload"]["source"] for page in pages(alertmanager, "HwsondeHostAnomaly")] == ["n2"]
-    assert pages(alertmanager, "HwsondeDetectorStalled") == []
+    send(alertmanager, "HwsondeGpuDriverHung", "n1")
+    until(lambda: len(pages(alertmanager, "HwsondeGpuDriverHung")) > 0)
+    send(alertmanager, "HwsondeGpuLost", "n1", "n2")
+    until(lambda: len(pages(alertmanager, "HwsondeGpuLost")) > 0)
+    assert [page["payload"]["source"] for page in pages(alertmanager, "HwsondeGpuLost")] == ["n2"]
+
+
+def test_a_host_that_nothing_names_silences_no_other(alertmanager: Alertmanager) -> None:
+    for name, instance in (("HwsondeGpuDriverHung", "a:9400"), ("HwsondeGpuLost", "b:9400")):
+        alertmanager.send({**LABELS, "alertname": name, "instance": instance}, {"summary": f"{name} {instance}."})
+        until(lambda name=name: len(pages(alertmanager, name)) > 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from alert_rules.timing import FAST, PROFILES, Timing
-from tests.rules.promtool import EXPORTER_UP, Case
+from tests.rules.promtool import EXPORTER_UP, WINDOW_END, Case
 
 INCIDENT = (
     'hwsonde_incident_active{job="hwsonde-detector",instance="d1",cluster="a",node="n1",subsystem="cpu",scope="host"}'
@@ -40,3 +40,43 @@ def test_which_of_the_two_comes_first_is_what_the_runbook_says() -> None:
     for timing in PROFILES.values():
         _, ends, reported = silence(timing)
         assert (ends < reported) == (timing is FAST)
+
+
+@pytest.mark.parametrize(
+    ("cause", "subsystem", "node", "told"),
+    [
+        ("HwsondeNetworkRdmaDown", "network", "n1", False),
+        ("HwsondeStorageStuck", "storage", "n1", False),
+        ("HwsondeNetworkRdmaDown", "cpu", "n1", True),
+        ("HwsondeNetworkRdmaDown", "network", "n2", True),
+        ("HwsondeNetworkRdmaDown", "network", "", True),
+        ("HwsondeStorageNvmeLost", "storage", "n1", True),
+    ],
+)
+def test_what_a_page_of_the_cluster_explains_is_not_told_and_ends_by_its_rule(
+    cause: str, subsystem: str, node: str, *, told: bool, tmp_path: Path
+) -> None:
+    case = Case(FAST)
+    incident = INCIDENT.replace('"cpu"', f'"{subsystem}"')
+    if not node:
+        incident = incident.replace(',node="n1"', "")
+    case.series[incident] = case.samples(("1", 600))
+    firing = f'ALERTS{{alertname="{cause}",alertstate="firing",cluster="a",node="{node}"}}'
+    case.series[firing] = case.samples(("1", 300), ("stale", 0))
+    case.firing("HwsondeHostAnomaly", 200, int(told))
+    case.firing("HwsondeHostAnomaly", 400, 1)
+    case.check(tmp_path)
+
+
+@pytest.mark.parametrize(("cluster", "fires"), [("a", 0), ("b", 1)])
+def test_late_scores_of_a_cluster_without_a_detector_are_not_told_beside_it(
+    cluster: str, fires: int, tmp_path: Path
+) -> None:
+    case = Case(FAST)
+    case.series[EXPORTER_UP] = case.samples(("1", 900))
+    case.series[WINDOW_END] = case.samples(("0", 900))
+    case.series[f'ALERTS{{alertname="HwsondeDetectorDown",alertstate="firing",cluster="{cluster}"}}'] = case.samples(
+        ("1", 900)
+    )
+    case.firing("HwsondeDetectorStalled", 600, fires)
+    case.check(tmp_path)
