@@ -139,6 +139,7 @@ def _use() -> tuple[Panel, ...]:
         graph(
             About("GPU power", "Power that all GPUs of a host draw; the ten that draw most, and all together.", "watt", NO_GPU, width=8),
             Query(f"topk(10, sum by (node) (hwsonde_gpu_power_average_watts{{{ALL}}}))", "{{node}}"),
+            Query(f"sum(hwsonde_gpu_power_average_watts{{{ALL}}})", "all"),
         ),
         graph(
             About("CPU use", "The ten hosts that are busiest.", "percentunit", width=8),

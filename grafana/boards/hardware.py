@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grafana.boards.anomaly import HOST
-from grafana.boards.kit import About, Panel, Query, graph
+from grafana.boards.kit import SLOW_RANGE, About, Panel, Query, graph
 
 VIRTUAL = "not shown by this host's kernel, as in most virtual machines"
 
@@ -14,12 +14,8 @@ def rate(name: str, labels: str = "") -> str:
 
 
 def slow_rate(name: str, labels: str = "") -> str:
-    """PromQL of the rate of a counter that its collector reads every few seconds only.
-
-    Over four scrapes of a second it would jump between nothing and several times too much: a minute holds readings enough. Where scrapes are so
-    slow that a minute holds no two of them, Grafana's own range does.
-    """
-    return f"(rate({name}{{{HOST}{labels}}}[1m]) or rate({name}{{{HOST}{labels}}}[$__rate_interval]))"
+    """PromQL of the rate of a counter that its collector reads every few seconds only: over four scrapes of a second it would jump."""
+    return f"rate({name}{{{HOST}{labels}}}[{SLOW_RANGE}])"
 
 
 def most(expr: str, count: int = 6) -> str:

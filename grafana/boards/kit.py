@@ -17,6 +17,11 @@ THRESHOLD_COLOUR = "#d55e00"
 GOOD_COLOUR = "#009e73"
 BAND_COLOUR = "#56b4e9"
 
+# The range of a rate whose counter is read every few seconds only. A panel that asks it has steps of half a minute at least, so that the range holds
+# readings enough at one scrape a second, and all that happened when it is zoomed out. (The braces are the mark; Grafana takes both ways of writing.)
+SLOW_RANGE = "${__rate_interval}"
+_SLOW_STEP = "30s"
+
 # What a table's cell leads to: the board of the row's host, at the time that is shown here.
 TO_HOST = '/d/hwsonde-host?var-cluster=$cluster&var-node=${__data.fields["Host"]}&${__url_time_range}'
 
@@ -108,6 +113,8 @@ def graph(
         .axis_soft_min(0)
         .targets(list(targets(queries)))
     )
+    if any(SLOW_RANGE in query.expr for query in queries):
+        panel = panel.interval(_SLOW_STEP)
     if top is not None:
         panel = panel.axis_soft_max(top)
     if stacked:

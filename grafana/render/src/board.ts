@@ -26,6 +26,8 @@ export interface Panel {
   title: string;
   gridPos: GridPos;
   targets?: Target[];
+  /** Least time between two points. */
+  interval?: string;
   fieldConfig: {defaults: Record<string, any>; overrides?: any[]};
   options?: Record<string, any>;
   transformations?: Transformation[];

@@ -14,9 +14,10 @@ export function timeRange({from, to}: Options): TimeRange {
   return {from: start, to: end, raw: {from: start, to: end}};
 }
 
-/** Seconds between two points, as Grafana chooses them for a panel of this width. */
-function stepOf(options: Options, width: number): number {
-  return rangeUtil.calculateInterval(timeRange(options), Math.max(1, Math.floor(width)), `${options.scrape}s`).intervalMs / 1000;
+/** Seconds between two points, as Grafana chooses them for a panel of this width; a panel may ask for more. */
+function stepOf(panel: Panel, options: Options, width: number): number {
+  const least = panel.interval ?? `${options.scrape}s`;
+  return rangeUtil.calculateInterval(timeRange(options), Math.max(1, Math.floor(width)), least).intervalMs / 1000;
 }
 
 async function answer(target: Target, options: Options, values: Values, step: number): Promise<DataFrame[]> {
@@ -34,7 +35,7 @@ async function answer(target: Target, options: Options, values: Values, step: nu
 }
 
 export async function framesOf(panel: Panel, options: Options, values: Values, theme: GrafanaTheme2, width: number): Promise<DataFrame[]> {
-  const step = stepOf(options, width);
+  const step = stepOf(panel, options, width);
   const answers = await Promise.all((panel.targets ?? []).map((target) => answer(target, options, values, step)));
   return configured(panel, transformed(answers.flat(), panel.transformations), values, theme);
 }
