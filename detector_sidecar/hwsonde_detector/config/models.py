@@ -66,7 +66,8 @@ class Source(Section):
     )
     backend: Annotated[str, Choice(("prometheus", "thanos", "mimir", "victoriametrics"))] = Field(
         default="prometheus",
-        description="What the server is: Thanos is asked for no partial answers, VictoriaMetrics for no cached ones.",
+        description="What the server is: Thanos is asked for no partial answers, VictoriaMetrics for no cached ones and nothing held back; "
+        "with `prometheus` each of them is, as others pass over what they do not know.",
     )
     selector: Annotated[str, Selector()] = Field(
         default='job=~"hwsonde-exporter"',

@@ -13,11 +13,14 @@ from hwsonde_detector.sources.http import Http
 from hwsonde_detector.sources.options import SourceOptions
 from hwsonde_detector.types import SampleBatch
 
+_THANOS = {"partial_response": "false"}
+_VICTORIAMETRICS = {"nocache": "1", "latency_offset": "1ms"}
 BACKENDS: Mapping[str, Mapping[str, str]] = {
-    "prometheus": {},
-    "thanos": {"partial_response": "false"},
+    # Who does not know a field passes over it, and many a server is taken for a Prometheus that is none: by default all are sent.
+    "prometheus": {**_THANOS, **_VICTORIAMETRICS},
+    "thanos": _THANOS,
     "mimir": {},
-    "victoriametrics": {"nocache": "1", "latency_offset": "1ms"},
+    "victoriametrics": _VICTORIAMETRICS,
 }
 """Further fields of the form, by backend: no partial answers, no cached ones, nothing held back."""
 

@@ -82,6 +82,11 @@ def test_a_path_prefix_and_backend_fields(server):
     assert server.asked[0].form["partial_response"] == "false"
     source(server, backend="victoriametrics").read(0, 1000)
     assert server.asked[1].form["nocache"] == "1"
+    # Taken for a Prometheus, VictoriaMetrics would hold back half a minute.
+    source(server).read(0, 1000)
+    assert {"partial_response": "false", "nocache": "1", "latency_offset": "1ms"}.items() <= server.asked[
+        2
+    ].form.items()
 
 
 def test_connections_are_kept_and_a_stale_one_is_replaced(server):
