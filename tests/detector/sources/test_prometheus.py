@@ -21,7 +21,7 @@ from hwsonde_detector.sources.auth import Credentials, FileSecret
 from hwsonde_detector.sources.decode import SEPARATOR
 from hwsonde_detector.sources.http import is_loopback
 from hwsonde_detector.sources.options import SourceOptions
-from hwsonde_detector.sources.prometheus import PrometheusSource, selectors
+from hwsonde_detector.sources.prometheus import BACKENDS, PrometheusSource, selectors
 from tests.detector.sources import server as fake
 from tests.detector.sources.answers import EMPTY, answer, identity
 from tests.detector.sources.server import source
@@ -44,7 +44,8 @@ def test_one_instant_query_with_a_range(server):
     read = source(server, selector='job=~"hwsonde-exporter"').read(1_000_000, 1_002_345)
     (asked,) = server.asked
     assert asked.path == "/api/v1/query"
-    assert asked.form == {"query": '{__name__=~"up",job=~"hwsonde-exporter"}[3s]', "time": "1002.345"}
+    asked_for = {"query": '{__name__=~"up",job=~"hwsonde-exporter"}[3s]', "time": "1002.345"}
+    assert asked.form == {**asked_for, **BACKENDS["prometheus"]}
     assert asked.headers["accept-encoding"] == "identity"
     assert read.batch.times.tolist() == [1_001_000]
     assert read.raw == BODY
