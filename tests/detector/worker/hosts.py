@@ -9,7 +9,7 @@ import numpy as np
 from hwsonde_detector.plan import Plan
 from hwsonde_detector.settings import DetectorSettings, EpisodeSettings, LearningSettings, Settings
 from hwsonde_detector.signals.profiles.rules import Formula, Part, Profile, Reading, Rule
-from hwsonde_detector.types import Entity, EpisodeEvent, Outputs, SampleBatch, Score, Series, Subsystem
+from hwsonde_detector.types import Entity, EpisodeEvent, Outputs, Phase, SampleBatch, Score, Series, Subsystem
 from hwsonde_detector.worker import WorkerState, step
 
 START_MS = 1_800_000_000_000
@@ -100,3 +100,11 @@ def events(outputs: Iterable[Outputs]) -> list[EpisodeEvent]:
 
 def second_of(ms: int) -> int:
     return (ms - START_MS) // 1000
+
+
+def burst(names: tuple[str, ...], begin: int, end: int, factor: float = 3.0):
+    return lambda name, second, value: value * factor if name in names and begin <= second < end else value
+
+
+def phases(outputs):
+    return [event.phase for event in events(outputs) if event.phase is not Phase.CHANGED]
