@@ -229,7 +229,7 @@ class Episodes(Section):
     alone_windows: Annotated[int, Whole(0, 1000)] = Field(
         default=_EPISODES.alone_windows,
         description="It also opens when this many in a row are by a member of `detectors.alone`, which asks for several rows itself; 0: never. "
-        "Where scrapes are three seconds and more apart one is enough.",
+        "Where scrapes are ten seconds and more apart one is enough that is twice as loud.",
     )
     clear_windows: Annotated[int, Whole(1, 10_000)] = Field(
         default=_EPISODES.clear_windows,

@@ -10,6 +10,9 @@ from hwsonde_detector.settings import EpisodeSettings
 ENOUGH_MS = 3000
 """Evidence of so many milliseconds is more than a hiccup. A gauge tells of one moment, however seldom it is read."""
 
+# A window of rows so long needs no second one to be believed if it is so many times as loud as is asked for: a burst of seconds is thinned in it.
+_LONG_MS, _LOUD = 10_000, 2.0
+
 # A scrape interval wobbles by milliseconds; so many windows do not matter.
 _NEARLY = 0.05
 
@@ -84,6 +87,7 @@ class Persistence:
             return False, False
         self.recent.append(score >= settings.raise_at)
         self.alone = self.alone + 1 if alone >= settings.raise_at else 0
+        at_once = step_ms >= _LONG_MS and alone >= _LOUD * settings.raise_at
         while len(self.recent) > settings.raise_of:
             self.recent.popleft()
         if self.open:
@@ -99,7 +103,7 @@ class Persistence:
         # Who asks for one window alone asks for no persistence.
         lasting = lasting or settings.raise_of == 1
         agreed = lasting and sum(self.recent) >= settings.raise_windows
-        by_one = 0 < _needed(step_ms, settings) <= self.alone
+        by_one = settings.alone_windows > 0 and (at_once or self.alone >= settings.alone_windows)
         if calibrated and end_ms >= self.settled_ms and (agreed or by_one):
             self.open, self.quiet = True, 0.0
             return True, False
@@ -115,11 +119,6 @@ class Persistence:
     def settle(self, until_ms: int) -> None:
         """Open no episode before ``until_ms``; an open one stays open."""
         self.settled_ms = max(self.settled_ms, until_ms)
-
-
-def _needed(step_ms: int, settings: EpisodeSettings) -> int:
-    """How many windows in a row a member needs that nobody has to agree with: as many as make evidence enough, one where rows are that long."""
-    return settings.alone_windows if step_ms < ENOUGH_MS else min(settings.alone_windows, 1)
 
 
 def _counts(step_ms: int, settings: EpisodeSettings) -> float:

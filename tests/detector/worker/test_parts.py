@@ -205,17 +205,20 @@ def test_windows_with_an_unknown_one_between_them_are_not_in_a_row() -> None:
     assert state.observe(2.0, 9, rules, lasting=True, calibrated=True, alone=2.0)[0]
 
 
-@pytest.mark.parametrize(("step_ms", "windows"), [(0, 3), (1000, 3), (2999, 3), (3000, 1), (15_000, 1)])
-def test_long_rows_need_no_second_one_of_what_is_said_alone(step_ms: int, windows: int) -> None:
+@pytest.mark.parametrize(
+    ("step_ms", "alone", "windows"),
+    [(0, 9.0, 3), (1000, 9.0, 3), (9999, 9.0, 3), (10_000, 2.0, 1), (15_000, 9.0, 1), (15_000, 1.99, 3)],
+)
+def test_a_long_row_that_is_loud_needs_no_second_one(step_ms: int, alone: float, windows: int) -> None:
     def opens(rules: EpisodeSettings, alone: float) -> list[bool]:
         state = Persistence()
         return [
-            state.observe(2.0, at, rules, lasting=False, calibrated=True, alone=alone, step_ms=step_ms)[0]
+            state.observe(9.0, at, rules, lasting=False, calibrated=True, alone=alone, step_ms=step_ms)[0]
             for at in range(windows)
         ]
 
-    assert opens(EpisodeSettings(alone_windows=3), 2.0) == [False] * (windows - 1) + [True]
-    assert not any(opens(EpisodeSettings(alone_windows=0), 2.0))
+    assert opens(EpisodeSettings(alone_windows=3), alone) == [False] * (windows - 1) + [True]
+    assert not any(opens(EpisodeSettings(alone_windows=0), alone))
     assert not any(opens(EpisodeSettings(alone_windows=3), 0.9))
 
 
