@@ -46,8 +46,8 @@ LOST = {
 MISSING = {
     "summary": f"{HOST}: {{{{ $value }}}} of the GPUs on the PCI bus are not known through the driver. "
     "See hwsonde_gpu_nvml_state: where it is running, read the kernel's log, then reboot.",
-    "description": "The driver has left out a GPU that the bus has, since its initialisation failed; or the exporter cannot use the driver's library, "
-    "and nobody watches the GPUs.",
+    "description": "The driver has left out a GPU that the bus has, since its initialisation failed; or the exporter cannot use the driver's "
+    "library, and nobody watches the GPUs.",
     "subsystem": "gpu",
 }
 MEMORY_FAILED = {
@@ -89,7 +89,7 @@ def _xid(severity: str, seconds: int) -> str:
 def _lost(vanished: str) -> str:
     """GPUs that do not answer, and those that were there a while ago where the driver now speaks only of others.
 
-    The second is a GPU that was lost before the exporter was started again. An exporter that cannot use the driver's library since then knows of none.
+    The second is a GPU that was lost before the exporter was started again. One that cannot use the driver's library since then knows of none.
     """
     up = "hwsonde_gpu_up"
     gone = f"max_over_time({up}[{vanished}]) unless on (cluster, node, uuid) {up}"

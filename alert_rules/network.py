@@ -99,7 +99,8 @@ def _links(timing: Timing, writer: Writer) -> list[Rule]:
             f"0.5 < {_DOWNED} <= 1.5\nunless hwsonde_network_rdma_up == 0\nunless {_BOOTED}\n",
             words(
                 "network",
-                f"RDMA port {_DEVICE} lost its link within the last hour and has it again. See which jobs ended then, and watch whether it comes back.",
+                f"RDMA port {_DEVICE} lost its link within the last hour and has it again. "
+                "See which jobs ended then, and watch whether it comes back.",
                 "A collective that ran over this rail has most likely failed, however short the loss was. A cable or module may be about to go.",
             ),
         ),

@@ -72,7 +72,12 @@ def test_systemd_rates_the_services_as_well_confined(tmp_path: Path, name: str, 
 
 
 # The kernel's module that registers each device group; a group that is not there when a unit starts stays refused.
-MODULES = {"char-nvidia*": "nvidia", "char-nvidia-caps": "nvidia", "char-nvme": "nvme_core", "char-ipmidev": "ipmi_devintf"}
+MODULES = {
+    "char-nvidia*": "nvidia",
+    "char-nvidia-caps": "nvidia",
+    "char-nvme": "nvme_core",
+    "char-ipmidev": "ipmi_devintf",
+}
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
