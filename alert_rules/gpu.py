@@ -28,6 +28,8 @@ _WHAT_TO_DO = (
     + "{{ else }}see hwsonde_gpu_recovery_action{{ end }}"
 )
 
+_UNASKED = 'hwsonde_gpu_nvml_state{state=~"no_library|no_binding|no_permission|error"} == 1'
+
 XID = {"summary": f"{_GPU}: {_XID_SUMMARY}", "description": _XID_TEXT, "subsystem": "gpu"}
 XID_WARNING = {
     "summary": f"{_GPU}: {_XID_SUMMARY}",
@@ -42,8 +44,10 @@ LOST = {
     "subsystem": "gpu",
 }
 MISSING = {
-    "summary": f"{HOST}: {{{{ $value }}}} of the GPUs on the PCI bus are not used by the driver. Read the kernel's log for the reason, then reboot.",
-    "description": "The driver has left out a GPU that the bus has: its initialisation failed, or another driver holds it for a virtual machine.",
+    "summary": f"{HOST}: {{{{ $value }}}} of the GPUs on the PCI bus are not known through the driver. "
+    "See hwsonde_gpu_nvml_state: where it is running, read the kernel's log, then reboot.",
+    "description": "The driver has left out a GPU that the bus has, since its initialisation failed; or the exporter cannot use the driver's "
+    "library, and nobody watches the GPUs.",
     "subsystem": "gpu",
 }
 MEMORY_FAILED = {
@@ -85,11 +89,11 @@ def _xid(severity: str, seconds: int) -> str:
 def _lost(vanished: str) -> str:
     """GPUs that do not answer, and those that were there a while ago where the driver now speaks only of others.
 
-    The second is a GPU that was lost before the exporter was started again.
+    The second is a GPU that was lost before the exporter was started again. One that cannot use the driver's library since then knows of none.
     """
     up = "hwsonde_gpu_up"
     gone = f"max_over_time({up}[{vanished}]) unless on (cluster, node, uuid) {up}"
-    return f"{up} == 0\nor\n(\n  {gone}\n  and on (cluster, node) hwsonde_gpu_devices\n)\n"
+    return f"{up} == 0\nor\n(\n  {gone}\n  and on (cluster, node) hwsonde_gpu_devices\n  unless on (cluster, node) {_UNASKED}\n)\n"
 
 
 def fast_rules(timing: Timing, writer: Writer) -> list[Rule]:

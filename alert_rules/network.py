@@ -14,6 +14,9 @@ AGAIN = "entity:hwsonde_network_tcp_retransmitted_segments:ratio_rate5m"
 # A bridge or a tunnel goes up and down with what uses it; only devices with an address on a bus are hardware.
 _REAL = 'on (cluster, node, device) hwsonde_network_info{pci_bus_id!=""}'
 _DEVICE = "{{ $labels.device }}{{ with $labels.port }} port {{ . }}{{ end }}"
+_DOWNED = "increase(hwsonde_network_rdma_link_downed_total[1h])"
+# A driver that starts may count the link that it brings up as one that went down; this is the hour, and time to start.
+_BOOTED = "on (cluster, node) time() - hwsonde_host_boot_timestamp_seconds < 3900"
 _RATE = "{{ $value | humanize }}B/s"
 
 
@@ -82,12 +85,23 @@ def _links(timing: Timing, writer: Writer) -> list[Rule]:
         writer.alert(
             "HwsondeNetworkLinkFlapping",
             WARNING,
-            f"increase(hwsonde_network_carrier_changes_total[1h]) > 3.5\nand {_REAL}\n"
-            "or\nincrease(hwsonde_network_rdma_link_downed_total[1h]) > 1.5\n",
+            f"increase(hwsonde_network_carrier_changes_total[1h]) > 3.5\nand {_REAL}\nor\n{_DOWNED} > 1.5\n",
             words(
                 "network",
                 f"the link of {_DEVICE} was lost twice or more within an hour. Clean or replace the cable or the module.",
                 "Each loss costs the jobs on it seconds, or ends them. Links that are lost for a moment are soon lost for good.",
+            ),
+        ),
+        writer.alert(
+            "HwsondeNetworkRdmaLinkDropped",
+            WARNING,
+            # The range is for how long it is told. Two losses are HwsondeNetworkLinkFlapping, and a port that stays down is HwsondeNetworkRdmaDown.
+            f"0.5 < {_DOWNED} <= 1.5\nunless hwsonde_network_rdma_up == 0\nunless {_BOOTED}\n",
+            words(
+                "network",
+                f"RDMA port {_DEVICE} lost its link within the last hour and has it again. "
+                "See which jobs ended then, and watch whether it comes back.",
+                "A collective that ran over this rail has most likely failed, however short the loss was. A cable or module may be about to go.",
             ),
         ),
         writer.alert(

@@ -245,11 +245,14 @@ def _filesystems(timing: Timing) -> Iterator[_Other]:
 
 def _arrays(timing: Timing) -> Iterator[_Other]:
     """Arrays that lost a disk."""
+    inactive = 'node_md_state{state="inactive"}'
     yield _Other(
         "HwsondeStorageArrayDown",
         timing.state,
         f"array {_DEVICE} does not run. Look at its members before anything is written or rebuilt.",
-        'node_md_state{state="inactive"} == 1\nor\nnode_zfs_zpool_state{state=~"faulted|suspended|unavail"} == 1\n',
+        # A container of IMSM or DDF never runs, and node_exporter does not say which array is one.
+        f"{inactive} == 1\nand\n{was(inactive, 0)}\n"
+        'or\nnode_zfs_zpool_state{state=~"faulted|suspended|unavail"} == 1\n',
     )
     yield _Other(
         "HwsondeStorageArrayDegraded",

@@ -44,8 +44,20 @@ def overlay(name: str) -> tuple[Object, ...]:
 
 
 def one(objects: tuple[Object, ...], kind: str, name: str) -> Object:
-    """The object of this kind whose name begins so."""
-    (found,) = [each for each in objects if each["kind"] == kind and each["metadata"]["name"].startswith(name)]
+    """The object of this kind and name, or whose name begins so where none is called that."""
+    names = {each["metadata"]["name"]: each for each in objects if each["kind"] == kind}
+    (found,) = [names[name]] if name in names else [each for given, each in names.items() if given.startswith(name)]
+    return found
+
+
+def workloads(objects: tuple[Object, ...], program: str) -> list[Object]:
+    """What runs a program: one object, or two for the exporter where nodes with GPUs have their own."""
+    found = [
+        each
+        for each in objects
+        if each["kind"] in {"DaemonSet", "StatefulSet"} and each["metadata"]["name"].startswith(program)
+    ]
+    assert found
     return found
 
 

@@ -24,13 +24,25 @@ from hwsonde_exporter.config import load
 from hwsonde_exporter.registry import load_collectors
 from hwsonde_exporter.web_config import load_web_config
 from tests.deploy.conftest import ROOT
-from tests.deploy.kubernetes import FOLDER, OVERLAYS, VERSIONS, Object, built, documents, one, overlay, validate
+from tests.deploy.kubernetes import (
+    FOLDER,
+    OVERLAYS,
+    VERSIONS,
+    Object,
+    built,
+    documents,
+    one,
+    overlay,
+    validate,
+    workloads,
+)
 
 MANIFESTS = [
     path
     for path in sorted(FOLDER.rglob("*.yaml"))
     if path.name != "kustomization.yaml" and not path.name.endswith("-config.yaml")
 ]
+COMPONENTS = ("gpus", "privileged", "tls")
 WORKLOADS = {"hwsonde-exporter": "DaemonSet", "hwsonde-detector": "StatefulSet"}
 each_overlay = pytest.mark.parametrize("name", OVERLAYS)
 each_version = pytest.mark.parametrize("version", VERSIONS)
@@ -41,14 +53,19 @@ def pod(workload: Object) -> dict[str, Any]:
     return spec
 
 
-def mine(tmp_path: Path, more: str = "") -> tuple[Object, ...]:
-    """The fleet's overlay with the components that stand there as comments, and with ``more`` patches."""
+def mine(tmp_path: Path, more: str = "", components: tuple[str, ...] = COMPONENTS) -> tuple[Object, ...]:
+    """The fleet's overlay with components of those that stand there as comments, in this order, and with ``more`` patches."""
     text = (FOLDER / "overlays" / "fleet" / "kustomization.yaml").read_text()
     folder = tmp_path / "mine"
     folder.mkdir()
     # kustomize takes relative paths only.
     up = "/".join([".."] * len(folder.parts[1:]))
-    text = re.sub(r"# (- \.\./\.\./components/\w+)", r"\1", text).replace("../..", f"{up}{FOLDER}")
+    offered = re.findall(r"^  # - \.\./\.\./components/(\w+).*\n", text, re.MULTILINE)
+    assert tuple(offered) == COMPONENTS
+    lines = "".join(f"  - ../../components/{name}\n" for name in components)
+    text = re.sub(r"(^  # - \.\./\.\./components/\w+.*\n)+", lines, text, flags=re.MULTILINE).replace(
+        "../..", f"{up}{FOLDER}"
+    )
     (folder / "kustomization.yaml").write_text(text + more)
     return built(folder)
 
@@ -77,11 +94,76 @@ def test_overlays_are_valid(name: str, version: str) -> None:
 def test_with_all_components_too(everything: tuple[Object, ...]) -> None:
     for document in everything:
         validate(document, VERSIONS[-1])
-    daemon = pod(one(everything, "DaemonSet", "hwsonde-exporter"))
-    assert daemon["runtimeClassName"] == "nvidia"
-    context = daemon["containers"][0]["securityContext"]
-    assert context["privileged"]
-    assert not context["capabilities"]
+    assert len(workloads(everything, "hwsonde-exporter")) == 2
+    for daemon in workloads(everything, "hwsonde-exporter"):
+        context = pod(daemon)["containers"][0]["securityContext"]
+        assert context["privileged"]
+        assert not context["capabilities"]
+
+
+def selected(spec: dict[str, Any], labels: dict[str, str]) -> bool:
+    """Whether a pod of this specification may run on a node with these labels."""
+    terms = spec.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    expressions = [each for term in terms.get("nodeSelectorTerms", ()) for each in term["matchExpressions"]]
+    assert all(each["operator"] == "NotIn" for each in expressions)
+    shut_out = any(labels.get(each["key"]) in each["values"] for each in expressions)
+    return spec["nodeSelector"].items() <= labels.items() and not shut_out
+
+
+@pytest.mark.parametrize("gpu", [{}, {"nvidia.com/gpu.present": "true"}, {"nvidia.com/gpu.present": "false"}])
+def test_a_node_has_one_exporter_and_one_with_gpus_that_of_the_runtime(tmp_path: Path, gpu: dict[str, str]) -> None:
+    objects = mine(tmp_path, components=("gpus",))
+    (daemon,) = [
+        each
+        for each in workloads(objects, "hwsonde-exporter")
+        if selected(pod(each), {"kubernetes.io/os": "linux", **gpu})
+    ]
+    environment = {each["name"]: each["value"] for each in pod(daemon)["containers"][0].get("env", ())}
+    if "true" in gpu.values():
+        assert pod(daemon)["runtimeClassName"] == "nvidia"
+        assert environment == {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "utility"}
+    else:
+        assert "runtimeClassName" not in pod(daemon)
+        assert not environment
+
+
+@pytest.mark.parametrize("components", [COMPONENTS, COMPONENTS[::-1]], ids=["gpus first", "gpus last"])
+def test_both_daemon_sets_run_the_same_but_for_the_gpus(tmp_path: Path, components: tuple[str, ...]) -> None:
+    objects = mine(tmp_path, components=components)
+    base, gpus = (one(objects, "DaemonSet", name) for name in ("hwsonde-exporter", "hwsonde-exporter-gpus"))
+    own = pod(gpus).pop("runtimeClassName"), pod(gpus)["containers"][0].pop("env"), pod(base).pop("affinity")
+    assert all(own)
+    del pod(gpus)["nodeSelector"]["nvidia.com/gpu.present"]
+    assert pod(gpus) == pod(base)
+    assert gpus["spec"]["updateStrategy"] == base["spec"]["updateStrategy"]
+
+
+def test_no_daemon_set_looks_for_the_pods_of_the_other_and_the_service_finds_both(
+    everything: tuple[Object, ...],
+) -> None:
+    service = one(everything, "Service", "hwsonde-exporter")["spec"]["selector"]
+    daemons = workloads(everything, "hwsonde-exporter")
+    for each in daemons:
+        labels = each["spec"]["template"]["metadata"]["labels"]
+        assert service.items() <= labels.items()
+        finders = [one for one in daemons if one["spec"]["selector"]["matchLabels"].items() <= labels.items()]
+        assert finders == [each]
+    detector = one(everything, "StatefulSet", "hwsonde-detector")["spec"]["template"]["metadata"]["labels"]
+    assert not service.items() <= detector.items()
+
+
+def test_without_the_operator_the_pods_of_both_are_scraped(everything: tuple[Object, ...]) -> None:
+    example = yaml.safe_load((ROOT / "deploy" / "examples" / "prometheus-kubernetes.yml").read_text())
+    kept = {
+        job["job_name"]: rule["regex"]
+        for job in example["scrape_configs"]
+        for rule in job["relabel_configs"]
+        if rule.get("source_labels") == ["__meta_kubernetes_pod_label_app_kubernetes_io_name"]
+    }
+    for program in WORKLOADS:
+        for workload in workloads(everything, program):
+            name = workload["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"]
+            assert [job for job, regex in kept.items() if re.fullmatch(regex, name)] == [program]
 
 
 def ports_asked(workload: Object) -> list[dict[str, Any]]:
@@ -99,8 +181,7 @@ def test_without_tls_probes_and_scrapes_are_in_the_clear(name: str) -> None:
 
 def test_with_tls_programs_serve_it_and_probes_and_scrapes_ask_by_it(everything: tuple[Object, ...]) -> None:
     web = one(everything, "Secret", "hwsonde-web")
-    for program, kind in WORKLOADS.items():
-        workload = one(everything, kind, program)
+    for program, workload in [(name, each) for name in WORKLOADS for each in workloads(everything, name)]:
         assert [get["scheme"] for get in ports_asked(workload)] == ["HTTPS", "HTTPS"]
         container = pod(workload)["containers"][0]
         (mount,) = [each for each in container["volumeMounts"] if each["name"] == "web"]
@@ -140,8 +221,8 @@ def test_both_programs_take_the_file_that_says_tls(tmp_path: Path) -> None:
 
 
 def test_the_programs_take_the_options_of_the_pods(everything: tuple[Object, ...]) -> None:
-    for program, kind in WORKLOADS.items():
-        arguments = pod(one(everything, kind, program))["containers"][0]["args"]
+    for workload in (each for name in WORKLOADS for each in workloads(everything, name)):
+        kind, arguments = workload["kind"], pod(workload)["containers"][0]["args"]
         given = (exporter_parser() if kind == "DaemonSet" else detector_parser()).parse_args(arguments)
         assert (
             vars(given)["web.config.file" if kind == "DaemonSet" else "--web.config.file"] == "/etc/hwsonde-web/web.yml"
@@ -155,9 +236,9 @@ def test_what_the_guide_adds_to_tls_is_taken(heading: str, tmp_path: Path) -> No
     objects = mine(tmp_path, block)
     for each in objects:
         validate(each, VERSIONS[-1])
-    for program, kind in WORKLOADS.items():
+    for program, workload in [(name, each) for name in WORKLOADS for each in workloads(objects, name)]:
         endpoint = one(objects, "ServiceMonitor", program)["spec"]["endpoints"][0]
-        container = pod(one(objects, kind, program))["containers"][0]
+        container = pod(workload)["containers"][0]
         if heading == "passwords":
             assert endpoint["basicAuth"]["password"]["key"] == "password"
             assert "httpGet" in container["livenessProbe"]

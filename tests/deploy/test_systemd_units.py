@@ -71,6 +71,38 @@ def test_systemd_rates_the_services_as_well_confined(tmp_path: Path, name: str, 
     assert done.returncode == 0, done.stdout.splitlines()[-1:]
 
 
+# The kernel's module that registers each device group; a group that is not there when a unit starts stays refused.
+MODULES = {
+    "char-nvidia*": "nvidia",
+    "char-nvidia-caps": "nvidia",
+    "char-nvme": "nvme_core",
+    "char-ipmidev": "ipmi_devintf",
+}
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
+def test_the_modules_of_allowed_devices_are_loaded_before(service: Path) -> None:
+    units = [Unit(path) for path in (service, *(UNITS / f"{service.name}.d").glob("*.conf"))]
+    allowed = {given.split()[0] for unit in units for given in unit.all_of("DeviceAllow")}
+    needed = {f"modprobe@{MODULES[group]}.service" for group in allowed if group.startswith("char-")}
+    assert bool(needed) == (service != DETECTOR)
+    for key in ("Wants", "After"):
+        named = {name for unit in units for line in unit.all_of(key) for name in line.split()}
+        assert {name for name in named if name.startswith("modprobe@")} == needed, key
+
+
+def test_the_drop_in_of_gpus_needs_no_other() -> None:
+    unit = Unit(UNITS / "hwsonde-exporter.service.d" / "gpus.conf")["Unit"]
+    assert unit["Wants"] == "modprobe@nvidia.service"
+    # The daemon makes the device files, for who may not call the driver's helper.
+    assert unit["After"].split() == ["modprobe@nvidia.service", "nvidia-persistenced.service"]
+
+
+@pytest.mark.skipif(not Path("/usr/lib/systemd/system").is_dir(), reason="systemd is not installed")
+def test_systemd_has_the_unit_that_loads_a_module() -> None:
+    assert Path("/usr/lib/systemd/system/modprobe@.service").exists()
+
+
 @pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
 def test_services_run_without_root_from_the_documented_place(service: Path) -> None:
     unit = Unit(service)["Service"]

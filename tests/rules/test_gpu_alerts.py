@@ -147,6 +147,25 @@ def test_a_gpu_that_the_driver_leaves_out_is_missing(case: Case, tmp_path: Path)
     case.check(tmp_path)
 
 
+@pytest.mark.parametrize("state", ["no_library", "no_binding", "no_permission", "error"])
+def test_gpus_that_the_exporter_cannot_ask_for_any_more_are_missing_and_no_more(
+    case: Case, tmp_path: Path, state: str
+) -> None:
+    """It was started again, without what it needs for the driver's library."""
+    case.series[PCI] = case.samples(("8", 6000))
+    case.series[DEVICES] = case.samples(("8", 120), ("0", 6000))
+    case.series[UP] = case.samples(("1", 120), ("stale", 0))
+    case.series[f'hwsonde_gpu_nvml_state{{{HOST},state="running"}}'] = case.samples(("1", 120), ("0", 6000))
+    case.series[f'hwsonde_gpu_nvml_state{{{HOST},state="{state}"}}'] = case.samples(("0", 120), ("1", 6000))
+    case.series[f'hwsonde_gpu_xid_source_up{{{HOST},source="nvml"}}'] = case.samples(("1", 120), ("stale", 0))
+    at = step(case, 120 + case.timing.collector) + 2 * case.timing.evaluation
+    case.firing("HwsondeGpuMissing", at, 1)
+    for name in ("HwsondeGpuLost", "HwsondeGpuDriverHung", "HwsondeGpuXidUnheard"):
+        case.firing(name, at, 0)
+        case.firing(name, at + 900, 0)
+    case.check(tmp_path)
+
+
 def test_a_link_that_was_never_up_is_not_down(case: Case, tmp_path: Path) -> None:
     never, once = (f'hwsonde_gpu_nvlink_up{{{GPU},link="{link}"}}' for link in (16, 3))
     case.series[never] = case.samples(("0", 6000))

@@ -25,9 +25,17 @@ if [[ -n ${APT_WAITS:-} ]]; then touch "$MACHINE/apt-waits"; sleep "$APT_WAITS";
 [[ ${APT_STATUS:-0} == 0 ]] || exit "$APT_STATUS"
 for package in "$@"; do
   case $package in
-    prometheus | prometheus-alertmanager) printf '#!/bin/bash\\n' >"$MACHINE/bin/$package"; chmod 755 "$MACHINE/bin/$package" ;;
+    prometheus*) printf '#!/bin/bash\\n' >"$MACHINE/bin/$package"; chmod 755 "$MACHINE/bin/$package" ;;
   esac
+  [[ $package != "${APT_FAILS_AFTER:-}" ]] || exit 100
+  if [[ $package == "${APT_WAITS_AFTER:-}" ]]; then touch "$MACHINE/apt-waits"; sleep 30; fi
 done
+"""
+
+# A package is installed when its program is there.
+DPKG_QUERY = """#!/bin/bash
+[[ -e $MACHINE/bin/${*: -1} ]] || exit 1
+printf installed
 """
 
 # -c with the age test exits as PYTHON_OLD says; `venv` makes a skeleton whose python is this script again.
@@ -90,6 +98,7 @@ class Machine:
             self.put(name, f'#!/bin/bash\necho "{name} $*" >>"$MACHINE/calls"\n')
         if apt:
             self.put("apt-get", APT)
+            self.put("dpkg-query", DPKG_QUERY)
         if not bare:
             self.put("prometheus", "#!/bin/bash\n")
             self.put("prometheus-alertmanager", "#!/bin/bash\n")

@@ -174,6 +174,76 @@ def test_a_signal_while_packages_are_installed_leaves_no_policy(tmp_path: Path, 
     assert not machine.venv.exists()
 
 
+DISABLED = ["systemctl disable --now prometheus", "update-rc.d prometheus disable"]
+BOTH = [*DISABLED, *(f"{call.replace('prometheus', 'prometheus-alertmanager')}" for call in DISABLED)]
+
+
+def disabling(machine: Machine) -> list[str]:
+    return [call for call in machine.calls() if call.startswith(("systemctl", "update-rc.d"))]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_after_a_package_was_configured_leaves_no_service_for_the_next_boot(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    machine = Machine(tmp_path)
+    process = machine.start("up", APT_WAITS_AFTER="prometheus")
+    wait_for(tmp_path / "apt-waits")
+    os.killpg(process.pid, number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode not in {0, None}, err
+    assert disabling(machine) == DISABLED
+    assert not machine.policy.exists()
+
+
+def test_packages_that_fail_leave_no_service_of_those_that_did_not(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    assert "packages could not be installed" in one_error(machine.run("up", APT_FAILS_AFTER="prometheus"))
+    assert disabling(machine) == DISABLED
+    assert not machine.policy.exists()
+
+
+def test_services_that_were_there_before_are_left_alone(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.put("prometheus", "#!/bin/bash\n")
+    # Another's policy is no reason to leave ours enabled.
+    machine.policy.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+    assert machine.run("up").returncode == 0
+    assert disabling(machine) == [call for call in BOTH if call not in DISABLED]
+
+
+@pytest.mark.parametrize("last", ["prometheus", "prometheus-alertmanager"])
+def test_what_a_killed_run_left_behind_is_put_right_by_the_next(tmp_path: Path, last: str) -> None:
+    machine = Machine(tmp_path)
+    process = machine.start("up", APT_WAITS_AFTER=last)
+    wait_for(tmp_path / "apt-waits")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert machine.policy.exists()
+    assert disabling(machine) == []
+    result = machine.run("up")
+    assert result.stdout == "started up\n", result.stderr
+    calls = machine.calls()
+    assert [call for call in calls if call.startswith(("systemctl", "update-rc.d"))] == BOTH
+    # Nothing is missing after the second: what is left is cleaned up, and nothing else is done.
+    assert counted(calls, "apt-get") == (2 if last == "prometheus" else 0)
+    assert not machine.policy.exists()
+    assert machine.run("up").stderr == ""
+    assert disabling(machine) == []
+
+
+def test_an_old_policy_of_ours_is_removed_where_nothing_is_missing(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, bare=False)
+    machine.run("up")
+    machine.calls()
+    machine.policy.write_text(
+        "#!/bin/sh\n# made by hwsonde's ./run while it installs packages\nexit 101\n", encoding="utf-8"
+    )
+    assert machine.run("up").stdout == "started up\n"
+    assert not machine.policy.exists()
+    assert disabling(machine) == []
+
+
 def test_failed_requirements_are_one_line_and_heal_at_the_next_start(tmp_path: Path) -> None:
     machine = Machine(tmp_path, bare=False)
     result = machine.run("up", PIP_STATUS="1")
@@ -288,6 +358,19 @@ def test_a_user_without_sudo_is_told_the_command(open_folder: Path) -> None:
     (machine.bin / "sudo").unlink()
     error = one_error(as_user(machine, "up"))
     assert "As root, once: apt-get install --no-install-recommends prometheus prometheus-alertmanager" in error
+
+
+def test_a_user_who_may_not_remove_an_old_policy_is_told_the_command(open_folder: Path) -> None:
+    machine = Machine(open_folder, bare=False)
+    machine.policy.write_text(
+        "#!/bin/sh\n# made by hwsonde's ./run while it installs packages\nexit 101\n", encoding="utf-8"
+    )
+    machine.put("sudo", "#!/bin/bash\nexit 1\n")
+    result = as_user(machine, "up")
+    assert result.stdout == "started up\n"
+    (line,) = [line for line in result.stderr.splitlines() if "policy-rc.d" in line]
+    assert line.endswith(f"As root, once: {machine.checkout}/run install-packages-as-root")
+    assert machine.policy.exists()
 
 
 def test_a_user_with_sudo_installs_by_it(open_folder: Path) -> None:

@@ -19,15 +19,23 @@ from hwsonde_exporter.registry import register
 
 _gauge = partial(Metric, kind=Kind.GAUGE, subsystem="gpu")
 _counter = partial(Metric, kind=Kind.COUNTER, subsystem="gpu")
+# The driver has no GPU for anybody.
+_NO_GPU = frozenset({WorkerState.NO_DRIVER, WorkerState.MISMATCH})
+# The library is of no use here. A host without GPUs may well be so; one that has some is watched by nobody.
+_NO_ANSWER = frozenset({WorkerState.NO_LIBRARY, WorkerState.NO_BINDING, WorkerState.NO_PERMISSION, WorkerState.ERROR})
 # Groups of calls, and errors: more than there are were not made by us.
 _MOST_GROUPS = 64
 
 PCI_DEVICES = _gauge(
     name="hwsonde_gpu_pci_devices",
-    help="NVIDIA GPUs present on the PCI bus; more than gpu_devices means the driver lost one.",
+    help="NVIDIA GPUs present on the PCI bus; more than gpu_devices means that the driver lost one, or that its library is of no use here.",
     source="count of /sys/bus/pci/devices/*/{vendor=0x10de,class=0x0302xx or 0x0300xx}",
 )
-DEVICES = _gauge(name="hwsonde_gpu_devices", help="GPUs the driver library reports.", source="nvmlDeviceGetCount")
+DEVICES = _gauge(
+    name="hwsonde_gpu_devices",
+    help="GPUs the driver library reports; 0 where there are some and it cannot be used.",
+    source="nvmlDeviceGetCount",
+)
 DRIVER_INFO = _gauge(
     name="hwsonde_gpu_driver_info",
     help="Constant 1 labelled with the driver stack versions.",
@@ -104,15 +112,16 @@ class GpuDriverCollector:
 
     def collect(self) -> Iterable[Sample]:
         """Count GPUs, and tell what the worker tells of itself."""
-        samples = [Sample(PCI_DEVICES, (), nvidia_gpus(self.host))]
+        present = nvidia_gpus(self.host)
+        samples = [Sample(PCI_DEVICES, (), present)]
         client = self.host.nvml
         answer = client.collect(()) if client is not None else None
-        samples += self._versions(answer)
+        samples += self._versions(answer, present)
         if client is not None and answer is not None:
             samples += self._worker(client, answer)
         return samples
 
-    def _versions(self, answer: Answer | None) -> list[Sample]:
+    def _versions(self, answer: Answer | None, present: int) -> list[Sample]:
         module = read_module(self.host)
         loaded = module.version if module is not None else ""
         driver = answer.driver if answer is not None else {}
@@ -128,7 +137,7 @@ class GpuDriverCollector:
             samples.append(Sample(MISMATCH, (), int(loaded not in {"", names[0]})))
         if answer.gpus is not None:
             samples.append(Sample(DEVICES, (), answer.gpus))
-        elif answer.state in {WorkerState.NO_DRIVER, WorkerState.MISMATCH}:
+        elif answer.state in _NO_GPU or (present and answer.state in _NO_ANSWER):
             samples.append(Sample(DEVICES, (), 0))
         return samples
 

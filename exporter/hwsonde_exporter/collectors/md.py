@@ -20,6 +20,9 @@ from hwsonde_exporter.registry import register
 
 _ARRAY = re.compile(r"md(\d+|_\S+)\Z")
 _RUNNING = frozenset({"readonly", "read-auto", "clean", "active", "write-pending", "active-idle"})
+# What holds the disks of a firmware's arrays (IMSM, DDF), and never runs itself. Its arrays, which do, are named after it: external:/md127/0, with
+# a minus for the slash while their metadata must not be touched.
+_CONTAINER = re.compile(r"external:[^/-]")
 _STATES = ("active", "recovering", "spare", "journal", "failed")
 _ACTIONS = ("idle", "resync", "recover", "check", "repair", "reshape", "frozen")
 _TIMEOUT_SECONDS = 2.0
@@ -35,7 +38,7 @@ INFO = _gauge(
 )
 RUNNING = _gauge(
     name="hwsonde_storage_md_running",
-    help="Whether a software RAID array runs (1) or is inactive, suspended or broken (0).",
+    help="Whether a software RAID array runs (1) or is inactive, suspended or broken (0); absent for a container of IMSM or DDF, which never runs.",
     source=f"{_BASE}/array_state",
 )
 DEGRADED = _gauge(
@@ -187,7 +190,7 @@ def _array_samples(device: str, array: Array) -> list[Sample]:
     samples: list[Sample] = []
     if lines["level"]:
         samples.append(Sample(INFO, (device, lines["level"], lines["metadata_version"]), 1))
-    if lines["array_state"]:
+    if lines["array_state"] and not _CONTAINER.match(lines["metadata_version"]):
         samples.append(Sample(RUNNING, (device,), int(lines["array_state"] in _RUNNING)))
     # While an array is reshaped its files give the new number and the old one in brackets.
     for metric, name, scale in (

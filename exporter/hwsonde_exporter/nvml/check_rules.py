@@ -33,6 +33,7 @@ _RECOVERIES = {
 }
 _NOT_STARTED, _IN_PROGRESS = 1, 2
 _MOST_LINKS_NAMED = 4
+_UNASKED = frozenset({"no_library", "no_binding", "no_permission", "error"})
 
 
 class Rows(Protocol):
@@ -63,7 +64,9 @@ def _lost(reading: Rows) -> Judged:
     for labels, value in reading.rows("hwsonde_gpu_up"):
         if not value:
             yield _named(labels), f"({labels['uuid']}) does not answer; see its XIDs, reset it or reboot the host"
-    counted = [value for _, value in reading.rows("hwsonde_gpu_devices")]
+    # Whom the library does not answer knows of no GPU that is lost.
+    asked = not any(value and labels["state"] in _UNASKED for labels, value in reading.rows("hwsonde_gpu_nvml_state"))
+    counted = [value for _, value in reading.rows("hwsonde_gpu_devices") if asked]
     for _, present in reading.rows("hwsonde_gpu_pci_devices"):
         if counted and present > counted[0]:
             yield "", f"the driver uses {counted[0]:.0f} of the {present:.0f} GPUs on the bus; see the kernel's log"

@@ -60,6 +60,28 @@ def test_an_array_that_does_not_run(tmp_path: Path, state: str) -> None:
     assert collected(tmp_path, ARRAY | {f"{BASE}/array_state": state})[NAME("running"), "md127"] == 0
 
 
+@pytest.mark.parametrize("metadata", ["external:imsm", "external:ddf"])
+def test_a_container_of_arrays_is_inactive_and_well(tmp_path: Path, metadata: str) -> None:
+    """Intel's VROC as the kernel shows it: a container of four disks, and the array in it."""
+    inside = {f"{BASE.replace('127', '126')}{path.removeprefix(BASE)}": text for path, text in ARRAY.items()}
+    inside["sys/block/md126/md/metadata_version"] = "external:/md127/0"
+    container = {
+        f"{BASE}/level": "", f"{BASE}/metadata_version": metadata, f"{BASE}/array_state": "inactive", f"{BASE}/raid_disks": "0",
+        **{f"{BASE}/dev-nvme{number}n1/{file}": text for number in range(4) for file, text in (("state", "spare"), ("slot", "none"))},
+    }  # fmt: skip
+    answer = collected(tmp_path, inside | container)
+    assert {key[1]: value for key, value in answer.items() if key[0] == NAME("running")} == {"md126": 1}
+    assert answer[NAME("members"), "md127", "spare"] == 4
+    assert answer[NAME("stuck"), "md127"] == 0
+    assert (NAME("degraded_devices"), "md127") not in answer
+
+
+@pytest.mark.parametrize("metadata", ["external:/md127/0", "external:-md127/0", "1.2", "none", ""])
+def test_an_array_in_a_container_must_run(tmp_path: Path, metadata: str) -> None:
+    stopped = ARRAY | {f"{BASE}/metadata_version": metadata, f"{BASE}/array_state": "inactive"}
+    assert collected(tmp_path, stopped)[NAME("running"), "md127"] == 0
+
+
 def test_arrays_are_told_by_name_and_no_array_is_no_hardware(tmp_path: Path) -> None:
     files = {f"sys/block/{name}/md/level": "raid1" for name in ("md_home", "md0", "sda", "mdadm", "dm-0")}
     assert {key[1] for key in collected(tmp_path / "some", files)} == {"md_home", "md0"}

@@ -331,6 +331,20 @@ def test_versions_counts_and_calls_are_told() -> None:
     assert found["nvml_rejected_readings_total", "power_watts"] == 3
 
 
+@pytest.mark.parametrize("state", ["no_library", "no_binding", "no_permission", "error"])
+def test_gpus_of_which_the_library_says_nothing_are_counted_as_none_where_there_are_some(
+    state: str, tmp_path: Path
+) -> None:
+    found = driver_samples(Answer(WorkerState(state)))
+    assert (found["pci_devices",], found["devices",], found["nvml_state", state]) == (8, 0, 1)
+    # A driver is loaded, and the bus has no GPU.
+    client = FakeClient(Answer(WorkerState(state)))
+    bare = gpu_driver.GpuDriverCollector(Host(Paths(tmp_path, tmp_path, tmp_path), nvml=client))  # type: ignore[arg-type]
+    names = {sample.metric.name for sample in bare.collect()}
+    assert "hwsonde_gpu_nvml_state" in names
+    assert "hwsonde_gpu_devices" not in names
+
+
 def test_versions_that_differ_and_a_library_that_refuses_are_a_mismatch() -> None:
     assert (
         driver_samples(Answer(WorkerState.RUNNING, gpus=8, driver={"driver_version": "570.1"}))["driver_mismatch",] == 1

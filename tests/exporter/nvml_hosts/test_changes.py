@@ -59,6 +59,7 @@ def test_it_starts_without_a_driver_and_finds_it_later(
         assert not readings(without)
         assert one(without, "hwsonde_exporter_collector_available", collector="gpu", reason=reason) == 0
         assert one(without, "hwsonde_gpu_pci_devices") == 4
+        assert one(without, "hwsonde_gpu_devices") == 0
         assert one(without, "hwsonde_gpu_driver_mismatch") == (1 if state == "mismatch" else None)
         host.control.load_driver()
         host.wait(lambda series: gpus_up(series) == ALL_UP)

@@ -101,6 +101,17 @@ def test_each_fault_is_found_and_nothing_else(
     assert words in text
 
 
+@pytest.mark.parametrize("state", ["no_library", "no_binding", "no_permission", "error"])
+def test_whom_the_library_does_not_answer_says_of_no_gpu_that_it_is_lost(state: str) -> None:
+    counted: Samples = [("hwsonde_gpu_devices", {}, 0), ("hwsonde_gpu_pci_devices", {}, 8)]
+    assert findings([*counted, ("hwsonde_gpu_nvml_state", {"state": state}, 1)]) == []
+    unloaded: Samples = [
+        ("hwsonde_gpu_nvml_state", {"state": state}, 0), ("hwsonde_gpu_nvml_state", {"state": "no_driver"}, 1),
+    ]  # fmt: skip
+    ((rule, _, text),) = findings(counted + unloaded)
+    assert (rule, text[:30]) == ("gpu_lost", "the driver uses 0 of the 8 GPU")
+
+
 def test_a_gpu_on_a_lower_generation_than_its_peers() -> None:
     others = [gpu(number) for number in range(8) if number != 2]
     ((rule, subject, text),) = changed("hwsonde_gpu_pcie_link_generation", 5, *others)

@@ -36,7 +36,8 @@ ROWS = (
     ),
     Row(
         "HwsondeGpuMissing",
-        {series("hwsonde_gpu_pci_devices"): steady(8), series("hwsonde_gpu_devices"): turned(8, 7)},
+        # As an exporter says it that may not open the devices; one that is left out is tried in test_gpu_alerts.
+        {series("hwsonde_gpu_pci_devices"): steady(8), series("hwsonde_gpu_devices"): steady(0)},
         {series("hwsonde_gpu_pci_devices"): steady(8), series("hwsonde_gpu_devices"): steady(8)},
     ),
     Row("HwsondeGpuMemoryFailed", *state("hwsonde_gpu_row_remap_failed", 1),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tests.rules.table.row import HOST, Row, grown, jumped, series, steady, turned
+from tests.rules.table.row import HOST, LOOK, Row, grown, jumped, series, steady, turned
 
 PORT = {"device": "mlx5_0", "port": "1"}
 UP, PORT_UP = "hwsonde_network_up", "hwsonde_network_rdma_up"
 SPEED, PORT_SPEED = "hwsonde_network_speed_bytes_per_second", "hwsonde_network_rdma_speed_bytes_per_second"
 CARRIER, DOWNED = "hwsonde_network_carrier_changes_total", "hwsonde_network_rdma_link_downed_total"
+BOOT = "hwsonde_host_boot_timestamp_seconds"
 REAL = {series("hwsonde_network_info", device="eth0", driver="mlx5_core", pci_bus_id="0000:3b:00.0"): steady(1)}
 VIRTUAL = {series("hwsonde_network_info", device="br0", driver="bridge", pci_bus_id=""): steady(1)}
 PACKETS = "hwsonde_network_rdma_packets_total"
@@ -41,6 +42,21 @@ ROWS = (
         {**HOST, "device": "eth0"},
         "a/n1: the link of eth0 was lost twice or more within an hour. Clean or replace the cable or the module.",
         also=({series(DOWNED, **PORT): jumped(2)},),
+    ),
+    Row(
+        "HwsondeNetworkRdmaLinkDropped",
+        {series(DOWNED, **PORT): jumped(1), series(PORT_UP, **PORT): steady(1), series(BOOT): steady(-90_000)},
+        # Counted long ago, lost twice, still down, and a host that was started again.
+        {
+            series(DOWNED, **PORT): steady(7), series(PORT_UP, **PORT): steady(1), series(BOOT): steady(-90_000),
+            series(DOWNED, device="mlx5_1", port="1"): jumped(2), series(PORT_UP, device="mlx5_1", port="1"): steady(1),
+            series(DOWNED, device="mlx5_2", port="1"): jumped(1), series(PORT_UP, device="mlx5_2", port="1"): turned(1, 0),
+            series(DOWNED, node="n2", **PORT): jumped(1), series(PORT_UP, node="n2", **PORT): steady(1),
+            series(BOOT, node="n2"): steady(LOOK - 900),
+        },
+        {**HOST, **PORT},
+        "a/n1: RDMA port mlx5_0 port 1 lost its link within the last hour and has it again. "
+        "See which jobs ended then, and watch whether it comes back.",
     ),
     Row(
         "HwsondeNetworkLinkSlow",

@@ -168,7 +168,12 @@ ROWS = (
     Row("HwsondeStoragePressure", *both(node("pressure_io_stalled_seconds_total"), grown(36), grown(24))),
     Row(
         "HwsondeStorageArrayDown",
-        *both(node("md_state", device="md0", state="inactive"), turned(0, 1), steady(0)),
+        {node("md_state", device="md0", state="inactive"): turned(0, 1)},
+        # A container of IMSM never runs.
+        {
+            node("md_state", device="md0", state="inactive"): steady(0),
+            node("md_state", device="md127", state="inactive"): steady(1),
+        },
         also=({node("zfs_zpool_state", zpool="archive", state="suspended"): turned(0, 1)},),
     ),
     Row(
