@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -18,8 +18,9 @@ from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.entities import Split, label_of
 from hwsonde_detector.signals.profiles import Profile
 from hwsonde_detector.signals.slow import SettingKey, SlowReading, SlowRules, read_slow, separate
-from hwsonde_detector.telling import Circle, Teller, Telling, named, with_peers
-from hwsonde_detector.types import Entity, EntityReport, EpisodeEvent, SampleBatch, Series, SettingFinding
+from hwsonde_detector.standings import Circle, Telling
+from hwsonde_detector.telling import Teller, named, with_peers
+from hwsonde_detector.types import Entity, EntityReport, Episode, EpisodeEvent, SampleBatch, Series, SettingFinding
 
 GroupKey: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -116,19 +117,22 @@ def see(
     events: Iterable[EpisodeEvent],
     now_ms: int,
     settings: Settings,
+    normal: Callable[[Episode], bool],
 ) -> tuple[list[EntityReport], list[EpisodeEvent]]:
     """Compare hosts and decide what of their episodes is told.
 
     Parameters
     ----------
     fleet, hosts
-        Changed: open episodes of hosts get their scope.
+        Changed: open episodes of hosts get their scope, and what follows another's is not counted as a page.
     reports, events
         What the hosts said in this step.
     now_ms
         Time of the tick.
     settings
         All of them.
+    normal
+        Whether nobody is paged for an episode because it counts as normal.
 
     Returns
     -------
@@ -137,7 +141,7 @@ def see(
     """
     reports, events = list(reports), list(events)
     if not settings.peers.enabled:
-        return reports, events
+        return _release(fleet, hosts, reports, events, settings, normal)
     telling = fleet.telling
     alive = {report.entity for report in reports if hosts[report.entity].last_row_ms is not None}
     _regroup(fleet, alive, hosts, settings)
@@ -146,14 +150,62 @@ def see(
     judged = _judged(fleet, hosts, settings)
     words = fleet.rules.shared_words()
     circles = {entity: _circle(fleet.groups[key], key, words) for entity, key in fleet.home.items()}
-    teller = Teller(telling, circles, settings.peers, lambda entity, at_ms: _findings(fleet, entity, at_ms, settings))
+    teller = Teller(
+        telling, circles, settings.peers, lambda entity, at_ms: _findings(fleet, entity, at_ms, settings), normal
+    )
     _replay(teller, judged, events)
     _keep_open(telling, hosts)
-    teller.finish({entity: host.last_row_ms for entity, host in hosts.items()}, lambda one: _persistence(fleet, one))
+    silent = {entity: now_ms - host.heard_ms for entity, host in hosts.items() if host.heard_ms is not None}
+    teller.finish(_newest(hosts), lambda one: _persistence(fleet, one), now_ms, silent)
     _keep_open(telling, hosts)
+    _count_pages(hosts, teller.pages)
     told = [_told(fleet, report, max(now_ms, hosts[report.entity].last_row_ms or 0), settings) for report in reports]
     telling.forget_old()
     return told, teller.events
+
+
+def _release(
+    fleet: FleetState,
+    hosts: Mapping[Entity, HostState],
+    reports: list[EntityReport],
+    events: list[EpisodeEvent],
+    settings: Settings,
+    normal: Callable[[Episode], bool],
+) -> tuple[list[EntityReport], list[EpisodeEvent]]:
+    """Hosts are compared no more: tell once of what that leaves, and forget it."""
+    if fleet.telling == Telling():
+        return reports, events
+    teller = Teller(
+        fleet.telling, {}, settings.peers, lambda entity, at_ms: _findings(fleet, entity, at_ms, settings), normal
+    )
+    for event in events:
+        teller.own(event)
+    _keep_open(fleet.telling, hosts)
+    teller.release(_newest(hosts))
+    _keep_open(fleet.telling, hosts)
+    _count_pages(hosts, teller.pages)
+    fleet.telling = Telling()
+    for group in fleet.groups.values():
+        for member in group.members.values():
+            # Whoever still differs when hosts are compared again is told anew.
+            member.persistence = Persistence()
+    episodes = {entity: host.episode for entity, host in hosts.items()}
+    told = [
+        replace(report, open_episodes=(episode,) if (episode := episodes[report.entity]) is not None else ())
+        for report in reports
+    ]
+    return told, teller.events
+
+
+def _newest(hosts: Mapping[Entity, HostState]) -> dict[Entity, int | None]:
+    return {entity: host.last_row_ms for entity, host in hosts.items()}
+
+
+def _count_pages(hosts: Mapping[Entity, HostState], pages: Mapping[Entity, int]) -> None:
+    """What follows another's episode is no page of a host, until it is told after all."""
+    for entity, by in pages.items():
+        if entity in hosts:
+            hosts[entity].watch.pages += by
 
 
 def _keep_open(telling: Telling, hosts: Mapping[Entity, HostState]) -> None:

@@ -25,7 +25,7 @@ from hwsonde_detector.hoststate import (
     read_persistence,
 )
 from hwsonde_detector.settings import Settings
-from hwsonde_detector.telling import Muted
+from hwsonde_detector.standings import Ending, Muted
 from hwsonde_detector.types import Channel, Device, Entity, EpisodeEvent, Phase
 
 Arrays = dict[str, NDArray[Any]]
@@ -50,6 +50,9 @@ def snapshot_fleet(fleet: FleetState, settings: Settings) -> tuple[dict[str, Any
         "held": _by_entity(telling.held, lambda held: [held[0].at_ms, episode_document(held[0].episode), held[1]]),
         "muted": _by_entity(telling.muted, lambda muted: [_entity(muted.leader), muted.since_ms]),
         "peers": _by_entity(telling.peers, episode_document),
+        "ending": _by_entity(
+            telling.ending, lambda one: [one.event.at_ms, episode_document(one.event.episode), one.shown_ms]
+        ),
         "loud": _by_entity(telling.loud, lambda trail: [list(pair) for pair in trail]),
     }, arrays
 
@@ -82,6 +85,10 @@ def restore_fleet(
     for entity, (leader, since_ms) in _entities(document["muted"]):
         if entity in telling.open:
             telling.muted[entity] = Muted(read_entity(leader), int(since_ms))
+    # States of versions in which every end was told at once lack it.
+    for entity, (at_ms, episode, shown_ms) in _entities(document.get("ending", ())):
+        event = EpisodeEvent(Phase.CLOSED, int(at_ms), read_episode(episode))
+        telling.ending[entity] = Ending(event, shown_ms if shown_ms is None else int(shown_ms))
     if document["by"] != list(settings.peers.by) or document["minimum"] != settings.peers.minimum:
         return fleet
     fleet.labels = {entity: _key(pairs) for entity, pairs in _entities(document["labels"])}

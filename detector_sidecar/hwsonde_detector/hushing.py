@@ -33,6 +33,11 @@ class Told:
     late: list[Episode] = field(default_factory=list)
 
 
+def counts_as_normal(hushing: Hushing, guidance: Guidance, episode: Episode, now_ms: int) -> bool:
+    """Whether nobody is paged for an episode at present."""
+    return episode.identity in hushing.waiting or any(one.holds(episode.entity, now_ms) for one in guidance.normal)
+
+
 def hush(
     hushing: Hushing,
     guidance: Guidance,

@@ -16,7 +16,7 @@ from hwsonde_detector.fleet import FleetState, note_labels, see, without_slow
 from hwsonde_detector.fleetstate import restore_fleet, snapshot_fleet
 from hwsonde_detector.host import HostState, observe
 from hwsonde_detector.hoststate import restore_host, snapshot_host
-from hwsonde_detector.hushing import Hushing, Told, hush
+from hwsonde_detector.hushing import Hushing, Told, counts_as_normal, hush
 from hwsonde_detector.plan import Plan, fingerprints, left, same_models, stale
 from hwsonde_detector.quality import end_faults, judge_data
 from hwsonde_detector.signals.channels import ChannelState
@@ -113,7 +113,12 @@ def step(
             gone.append(entity)
         if host.last_row_ms is None or now_ms - (host.heard_ms or now_ms) > FORGET_MS:
             del state.hosts[entity]
-    reports, events = see(state.fleet, state.hosts, reports, events, now_ms, plan.settings)
+    hushing = state.hushing
+
+    def normal(episode: Episode) -> bool:
+        return counts_as_normal(hushing, guidance, episode, now_ms)
+
+    reports, events = see(state.fleet, state.hosts, reports, events, now_ms, plan.settings, normal)
     said = hush(state.hushing, guidance, reports, events, now_ms)
     _uncount(state, said)
     return state, Outputs(tuple(said.reports), tuple(said.events), tuple(gone), tuple(faults), tuple(said.hushed))

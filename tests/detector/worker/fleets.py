@@ -79,6 +79,7 @@ class Fleet:
 
     ``jobs`` gives the number of each host's job, ``roles`` a label; ``infos`` gives setting rows of a host at a second, as
     (setting, device, value); ``leaves`` is the second from which a host is silent; ``gpus`` says whether hosts have eight GPUs.
+    ``interval_ms`` is what is called a second here, and ``phases`` when within it a host is scraped, ms.
     """
 
     hosts: int = 8
@@ -90,6 +91,8 @@ class Fleet:
     infos: Callable[[int, int], Iterable[tuple[str, str, str]]] = lambda host, second: ()
     leaves: Mapping[int, int] = field(default_factory=dict)
     begins: Mapping[int, int] = field(default_factory=dict)
+    interval_ms: int = 1000
+    phases: Mapping[int, int] = field(default_factory=dict)
 
     def names(self) -> tuple[str, ...]:
         return (*CHANNELS, *(f"{part}/{gpu}" for part in PARTS for gpu in GPUS[: self.gpus]))
@@ -135,11 +138,11 @@ class Fleet:
                 np.array([row[1] for row in rows], np.int64),
                 np.array([row[2] for row in rows]),
             )
-            made.append((batch, START_MS + 1000 * second + 990))
+            made.append((batch, START_MS + self.interval_ms * (second + 1) - 10))
         return made
 
     def _time(self, host: int, second: int) -> int:
-        return START_MS + 1000 * second + 100 * host
+        return START_MS + self.interval_ms * second + self.phases.get(host, 100 * host)
 
     def _slow(self, second: int) -> list[tuple[Series, int, float]]:
         rows = []

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hwsonde_detector.engines.local import LocalEngine
-from hwsonde_detector.hushing import Hushing, hush
+from hwsonde_detector.hushing import Hushing, counts_as_normal, hush
 from hwsonde_detector.replay import lines, replay
 from hwsonde_detector.sources.archive import ArchiveRecorder, ArchiveSource
 from hwsonde_detector.sources.base import Read
@@ -123,6 +123,21 @@ def test_a_mark_moves_the_level_of_its_host_and_is_saved() -> None:
 def told(hushing: Hushing, outputs: Outputs, now_ms: int, *, quiet: bool):
     normal = (Normal((Matcher("node", "node1[0-9]", regex=True),), 0, 2**60, "maintenance", "m"),) if quiet else ()
     return hush(hushing, Guidance(normal=tuple(normal)), outputs.reports, outputs.events, now_ms)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "guidance", "normal"),
+    [
+        ({}, Guidance(), False),
+        ({}, silence(0, 10), False),
+        ({}, silence(0, 10, (Matcher("node", "node1.*", regex=True),)), True),
+        ({}, silence(11, 20, (Matcher("node", "node1.*", regex=True),)), False),
+        ({episode(0).identity: "silence 1"}, Guidance(unsure=True), True),
+        ({"of another": "silence 1"}, Guidance(), False),
+    ],
+)
+def test_an_episode_counts_as_normal_by_what_holds_now_or_did(waiting, guidance, normal) -> None:
+    assert counts_as_normal(Hushing(waiting), guidance, episode(0), at(5)) is normal
 
 
 def test_one_that_was_told_before_is_closed_and_told_again_if_it_lasts() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hwsonde_detector.replay import lines
+from hwsonde_detector.standings import Telling
 from hwsonde_detector.types import Device, Outputs, Phase, Scope
 from hwsonde_detector.worker import WorkerState, restore, snapshot
 from tests.detector.worker.fleets import (
@@ -166,6 +167,39 @@ def test_a_host_that_was_ill_from_the_start_is_found_before_its_own_model_counts
     newest = reports(outputs, 3)[-1]
     assert newest.open_episodes[0].identity == event.episode.identity
     assert not newest.scores[-1].calibrated
+
+
+def test_when_hosts_are_compared_no_more_what_their_peers_told_is_over() -> None:
+    ticks = Fleet(seconds=120).ticks(raised((3,), ("network_0", "network_1", "network_2"), 0, 200, 80.0))
+    state, outputs = play(ticks[:80])
+    assert opened(outputs) == [3]
+    state, outputs = play(ticks[80:85], state, patient(PLAN, enabled=False))
+    assert [event.episode.entity for event in told(outputs[:1], Phase.CLOSED)] == [entity(3)]
+    assert not any(output.events for output in outputs[1:])
+    assert not any(report.open_episodes for report in reports(outputs, 3))
+    assert state.fleet.telling == Telling()
+    # Once they are compared again it is told anew.
+    assert opened(play(ticks[85:], state)[1]) == [3]
+
+
+def test_when_hosts_are_compared_no_more_who_followed_another_is_told(learned: WorkerState) -> None:
+    ticks = Fleet(seconds=210).ticks(SLOW_CARD, since=LEARNED)
+    state, outputs = play(ticks[:25], learned)
+    assert opened(outputs) == [3]
+    waiting = sorted(number for number in EVERYBODY if state.hosts[entity(number)].episode is not None and number != 3)
+    assert len(waiting) > 4
+    assert {state.hosts[entity(number)].watch.pages for number in waiting} == {0}
+    # The state on disk may be of a time at which they were compared.
+    plan = patient(PLAN, enabled=False)
+    for former in (state, restore(*snapshot(state), plan)):
+        after_it, outputs = play(ticks[25:], former, plan)
+        assert opened(outputs[:1]) == waiting
+        assert [len(reports(outputs[:1], number)[0].open_episodes) for number in waiting] == [1] * len(waiting)
+        closed = [event.episode.entity for event in told(outputs, Phase.CLOSED)]
+        assert sorted(closed) == sorted(
+            {entity(number) for number in (3, *waiting)} | {entity(n) for n in opened(outputs)}
+        )
+        assert {after_it.hosts[entity(number)].watch.pages for number in waiting} == {1}
 
 
 @pytest.mark.slow

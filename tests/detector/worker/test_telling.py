@@ -6,80 +6,11 @@ from collections import deque
 
 import numpy as np
 
-from hwsonde_detector.decision.peering import Member, PeerGroup
-from hwsonde_detector.detectors.peers import lay_out
-from hwsonde_detector.settings import PeerSettings
-from hwsonde_detector.telling import Circle, Teller, Telling, with_peers
-from hwsonde_detector.types import (
-    Channel,
-    Contribution,
-    Entity,
-    EntityReport,
-    Episode,
-    EpisodeEvent,
-    Learning,
-    Phase,
-    Scope,
-    Score,
-    Subsystem,
-)
-
-CHANNEL = Channel("c", Subsystem.CPU)
-LEARNING = Learning(300, 240, None, frozen=False, channels=1, channels_judged=1)
-
-
-def entity(number: int) -> Entity:
-    return Entity((("node", f"n{number}"),))
-
-
-def event(number: int, at_ms: int, phase: Phase = Phase.OPENED) -> EpisodeEvent:
-    top = (Contribution(CHANNEL, 1.0, 9.0, 9.0, 0.0, 1.0),)
-    end = at_ms if phase is Phase.CLOSED else None
-    return EpisodeEvent(
-        phase, at_ms, Episode(f"n{number}@x", entity(number), 10_000, 9_000, end, Subsystem.CPU, 2.0, "t", top)
-    )
-
-
-def score(number: int, end_ms: int, fused: float, *, calibrated: bool = True) -> Score:
-    return Score(entity(number), end_ms, fused, {}, {}, (), calibrated, 1.0, 1.0, 0.0)
-
-
-class Scene:
-    """Four hosts; who is loud and who is odd up to 10 s."""
-
-    def __init__(self, loud=(), odd=()) -> None:
-        self.telling = Telling()
-        self.group = PeerGroup(
-            {entity(number): Member() for number in range(4)},
-            interval_ms=1000,
-            judged=9,
-            cells=lay_out([(entity(number), (CHANNEL,)) for number in range(4)], 4),
-        )
-        for number in range(4):
-            self.hear(number, 2.0 if number in loud else 0.1, *range(6, 11))
-            member = self.group.members[entity(number)]
-            member.trail = deque((1000 * end, 2.0 if number in odd else 0.1, None) for end in range(6, 11))
-        circle = Circle(self.group, job=True, name="17")
-        self.teller = Teller(
-            self.telling, {entity(number): circle for number in range(4)}, PeerSettings(), lambda one, at_ms: ()
-        )
-
-    def hear(self, number: int, fused: float, *seconds: int) -> None:
-        scores = tuple(score(number, 1000 * second, fused) for second in seconds)
-        self.telling.hear(EntityReport(entity(number), scores, LEARNING, 1000))
-
-    def finish(self, second: int) -> list[tuple[Phase, int, Scope]]:
-        self.group.judged = second - 1
-        self.teller.finish(
-            {entity(number): 1000 * second for number in range(4)}, lambda one: self.group.members[one].persistence
-        )
-        return self.said()
-
-    def said(self) -> list[tuple[Phase, int, Scope]]:
-        return [
-            (one.phase, int(dict(one.episode.entity.labels)["node"][1:]), one.episode.scope)
-            for one in self.teller.events
-        ]
+from hwsonde_detector.decision.peering import Member
+from hwsonde_detector.standings import Telling
+from hwsonde_detector.telling import with_peers
+from hwsonde_detector.types import EntityReport, Phase, Scope
+from tests.detector.worker.scenes import LEARNING, Scene, entity, event, score
 
 
 def test_who_deviates_alone_is_told_at_once() -> None:
@@ -111,7 +42,7 @@ def test_all_of_a_job_are_told_once_and_closed_once() -> None:
     for number in range(4):
         scene.teller.own(event(number, 20_000, Phase.CLOSED))
     assert scene.said() == [(Phase.OPENED, 0, Scope.JOB), (Phase.CLOSED, 0, Scope.JOB)]
-    assert scene.teller.events[1].episode.title.startswith("17: 4 of 4 hosts at once; ")
+    assert [*scene.events, *scene.teller.events][1].episode.title.startswith("17: 4 of 4 hosts at once; ")
     assert not scene.telling.open
     assert not scene.telling.muted
 
@@ -128,27 +59,17 @@ def test_followers_that_outlast_their_leader_are_told_once() -> None:
     assert scene.finish(20)[-1] == (Phase.CLOSED, 2, Scope.HOST)
     assert len(scene.finish(32)) == 2
     assert scene.finish(33)[2:] == [(Phase.OPENED, 0, Scope.JOB)]
-    assert scene.teller.events[-1].at_ms == 33_000
+    assert scene.events[-1].at_ms == 33_000
     assert len(scene.finish(34)) == 3
     assert {muted.leader for muted in scene.telling.muted.values()} == {entity(0)}
-
-
-def test_what_ends_while_it_is_held_back_is_decided_then() -> None:
-    scene = Scene(loud=(0, 1, 2))
-    scene.teller.own(event(1, 10_000))
-    assert scene.said() == []
-    scene.teller.own(event(1, 11_000, Phase.CLOSED))
-    assert scene.said() == [(Phase.OPENED, 1, Scope.JOB), (Phase.CLOSED, 1, Scope.JOB)]
 
 
 def test_a_held_episode_is_told_though_its_peers_stand_still() -> None:
     scene = Scene(loud=(0, 1))
     scene.teller.own(event(1, 10_000))
     assert scene.said() == []
-    scene.teller.finish({entity(1): 15_900}, lambda one: None)
-    assert scene.said() == []
-    scene.teller.finish({entity(1): 16_000}, lambda one: None)
-    assert scene.said() == [(Phase.OPENED, 1, Scope.HOST)]
+    assert scene.finish(15.9, rows=15.9) == []
+    assert scene.finish(16, rows=16) == [(Phase.OPENED, 1, Scope.HOST)]
 
 
 def test_changes_of_what_is_not_told_are_not_told() -> None:
