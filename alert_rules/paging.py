@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from alert_rules.receivers import PagerDuty, Receivers, receiver
+from alert_rules.rules import WIDE
 from alert_rules.timing import Timing, duration
 from alert_rules.upkeep import WATCHDOG
 from alert_rules.writing import CRITICAL, WARNING
@@ -14,8 +15,6 @@ HOST, CLUSTER, GPU = ["cluster", "node"], ["cluster"], ["cluster", "node", "gpu"
 
 # One cause that many hosts show at a time is one page: a detector that stalls, a switch, a file server.
 SHARED = "HwsondeDetector.*|HwsondeNetworkRdmaDown|HwsondeNetworkPfcStorm|HwsondeStorageStuck"
-# Scopes of an episode that many hosts have in common.
-WIDE = "job|fabric"
 _NARROW = f'scope!~"{WIDE}"'
 
 # Cause, symptoms, and the labels that must be the same on both. Alertmanager forgets an alert that ends while it is silenced: the page that it had

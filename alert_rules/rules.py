@@ -8,6 +8,9 @@ from alert_rules.writing import CRITICAL, WARNING, Group, Links, Rule, Writer, l
 
 EXPORTER = 'job="hwsonde-exporter"'
 DETECTOR = 'job="hwsonde-detector"'
+# Scopes of an episode that many hosts have in common.
+WIDE = "job|fabric"
+_AFTERWARDS = "10m"
 # What is published of the channels of an open episode.
 OF_CHANNELS = ("channel_share", "channel_value", "channel_info", "expected_lower", "expected_upper")
 
@@ -39,16 +42,20 @@ def _down(job: str, vanished: str, told_by: str, gathered: str = "{}") -> str:
     return f"{now} == 0\nor\n{past} unless on ({told_by}) {up}\nor\n{never}\n"
 
 
-def _unless_known() -> str:
-    """Not while an alert with a page of its own, apart from the host's, says why this part of the host deviates.
+def _anomaly() -> str:
+    """An incident, but not one that an alert with a page of its own, apart from the host's, explains: what it has in common with other hosts counts.
 
-    By the rule and not by Alertmanager, which never resolves the page of what ends while it is silenced.
+    By the rule and not by Alertmanager, which never resolves the page of what ends while it is silenced. For some minutes after the cause the
+    incident is on its way to its end, and so are the minutes in which a Prometheus that was started again does not know the cause yet.
     """
-    return "".join(
-        f'unless on (cluster, node, subsystem) label_replace(\n  ALERTS{{alertname="{cause}",alertstate="firing",node!=""}},\n'
+    incident, of_many = "entity_subsystem:hwsonde_incident_active:max", f'scope=~"{WIDE}"'
+    causes = "".join(
+        f"unless on (cluster, node, subsystem) label_replace(\n"
+        f'  last_over_time(ALERTS{{alertname="{cause}",alertstate="firing",node!=""}}[{_AFTERWARDS}]),\n'
         f'  "subsystem", "{subsystem}", "", ""\n)\n'
         for cause, subsystem in (("HwsondeNetworkRdmaDown", "network"), ("HwsondeStorageStuck", "storage"))
     )
+    return f'{incident}{{scope!~"{WIDE}"}} == 1\n{causes}or\n{incident}{{{of_many}}} == 1\n'
 
 
 def host_alerts(timing: Timing, writer: Writer) -> list[Rule]:
@@ -59,7 +66,7 @@ def host_alerts(timing: Timing, writer: Writer) -> list[Rule]:
         writer.alert(
             "HwsondeHostAnomaly",
             CRITICAL,
-            "entity_subsystem:hwsonde_incident_active:max == 1\n" + _unless_known(),
+            _anomaly(),
             wording.HOST_ANOMALY,
             keep_firing=timing.keep_firing,
         ),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,10 +30,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class EndToEndApart(LoadScopeScheduling):
-    """Gives each test to the next worker that is free, and all end-to-end tests to one: what they share is made once."""
+    """Gives each test to the next worker that is free, but those of a file that share a fixture to one, and all end-to-end tests to one.
+
+    What tests share is made once, and not by each worker.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "end to end" if nodeid.startswith("tests/e2e/") else nodeid
+        if nodeid.startswith("tests/e2e/"):
+            return "end to end"
+        file = nodeid.partition("::")[0]
+        return file if _shares(file) else nodeid
+
+
+@functools.cache
+def _shares(file: str) -> bool:
+    """Whether tests of a file share a fixture."""
+    return 'scope="module"' in (Path(__file__).parents[1] / file).read_text(encoding="utf-8")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -38,7 +38,7 @@ class Plan:
 
 
 def fingerprints(plan: Plan) -> dict[str, Any]:
-    """Digests of what shapes rows, by name of the rule (``rules``), and of what shapes models (``models``).
+    """Digests of what shapes rows, by name of the rule (``rules``), of what channels are (``channels``), and of what shapes models (``models``).
 
     Rules of episodes, of regimes and of data faults shape neither, apart from the risk that scores are divided by, nor does what hosts are
     compared by.
@@ -46,14 +46,15 @@ def fingerprints(plan: Plan) -> dict[str, Any]:
     settings = asdict(shaping(plan).settings)
     del settings["peers"]
     rows: dict[str, list[Any]] = {}
-    models: list[Any] = [settings]
+    channels: list[Any] = []
     for profile in plan.profiles:
         whole = asdict(profile)
         for rule in whole.pop("rules"):
             rows.setdefault(rule["name"], []).append(_without(rule, _DESCRIPTION))
-            models.append(_without(rule, _WORDS))
-        models.append({key: whole[key] for key in ("restart", "places", "health")})
-    return {"rules": {name: _digest(made) for name, made in rows.items()}, "models": _digest(models)}
+            channels.append(_without(rule, _WORDS))
+        channels.append({key: whole[key] for key in ("restart", "places", "health")})
+    made = {name: _digest(rules) for name, rules in rows.items()}
+    return {"rules": made, "channels": _digest(channels), "models": _digest([settings, channels])}
 
 
 def shaping(plan: Plan) -> Plan:
@@ -71,6 +72,11 @@ def shaping(plan: Plan) -> Plan:
 def same_models(theirs: Mapping[str, Any], plan: Plan) -> bool:
     """Whether models fit that were made by what has the fingerprints ``theirs``."""
     return bool(theirs == fingerprints(plan))
+
+
+def same_channels(theirs: Mapping[str, Any], plan: Plan) -> bool:
+    """Whether channels are made and scaled as by what has the fingerprints ``theirs``."""
+    return bool(theirs.get("channels") == fingerprints(plan)["channels"])
 
 
 def stale(theirs: Mapping[str, Any], plan: Plan) -> frozenset[str]:

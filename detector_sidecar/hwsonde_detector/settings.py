@@ -81,8 +81,8 @@ class EpisodeSettings:
 
     ``budget`` in pages per 100 node-days moves a host's threshold (`hwsonde_detector.decision.thresholds`); 0: it is fixed, and ``risk`` is the
     chance of a healthy window to pass 1.0. Raised when ``raise_windows`` of the last ``raise_of`` windows are at least ``raise_at``, or
-    ``alone_windows`` in a row are by a member that needs nobody to agree (0: never; one that is twice as loud is enough where rows are ten seconds
-    and longer): such a one asks for several rows itself where rows are short. Closed when ``clear_windows`` in a row are below ``clear_at``, or
+    ``alone_windows`` in a row are by a member that needs nobody to agree (0: never; one that is twice as loud is enough where windows come ten
+    seconds apart): such a one asks for several rows itself where rows are short. Closed when ``clear_windows`` in a row are below ``clear_at``, or
     twice as many below ``raise_at``; where scrapes are so slow that this would take more than ``clear_after_ms``, after that time, with two
     windows at least (0: however long it takes). After a gap, a start of the detector or of an exporter no episode is opened for
     ``settle_rows`` rows: starting costs the host a second or two of CPU, which is our own doing.

@@ -17,7 +17,7 @@ from hwsonde_detector.fleetstate import restore_fleet, snapshot_fleet
 from hwsonde_detector.host import HostState, observe
 from hwsonde_detector.hoststate import restore_host, snapshot_host
 from hwsonde_detector.hushing import Hushing, Told, counts_as_normal, hush
-from hwsonde_detector.plan import Plan, fingerprints, left, same_models, stale
+from hwsonde_detector.plan import Plan, fingerprints, left, same_channels, same_models, stale
 from hwsonde_detector.quality import end_faults, judge_data
 from hwsonde_detector.signals.channels import ChannelState
 from hwsonde_detector.signals.entities import Split, entity_from_instance, plan_split
@@ -195,6 +195,6 @@ def restore(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], pla
     if "fleet" in document:
         own = {key.removeprefix("fleet/"): value for key, value in arrays.items() if key.startswith("fleet/")}
         # What groups know is of their channels as these were made and scaled.
-        fleet = document["fleet"] if same else {**document["fleet"], "groups": [], "home": []}
+        fleet = document["fleet"] if same_channels(theirs, plan) else {**document["fleet"], "groups": [], "home": []}
         state.fleet = restore_fleet(fleet, own, state.hosts, plan.settings)
     return state

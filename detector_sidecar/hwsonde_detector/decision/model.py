@@ -246,7 +246,8 @@ def judge(
     known = {stream: np.isfinite(rows) for stream, rows in streams.items()}
     raw = np.zeros((len(ends), len(model.detectors)))
     surprises = np.zeros_like(raw)
-    learned_ms = model.rows * interval_ms
+    # A memory that is full has seen all that it can.
+    enough = min(settings.detectors.alone_after_ms / interval_ms, settings.learning.memory_rows)
     for place, (name, detector) in enumerate(model.detectors.items() if len(ends) else ()):
         stream = member(name).stream
         raw[:, place] = detector.score(np.where(known[stream], streams[stream], 0.0))
@@ -254,7 +255,7 @@ def judge(
         own = raw[:, place]
         if tail is not None:
             surprises[:, place] = surprise(tail, own)
-        elif learned_ms >= settings.detectors.alone_after_ms:
+        elif model.rows >= enough:
             surprises[:, place] = alone_decades(own, settings.detectors.alone_at, risk)
     # Of the streams of kept channels the one that knows least: a window with one missing row has no deviation.
     shares = [part.mean(axis=1) for stream, part in known.items() if stream is not Stream.ROWS or len(known) == 1]

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from hwsonde_detector.plan import Plan
-from hwsonde_detector.types import Outputs, SampleBatch
+from hwsonde_detector.types import Entity, Outputs, SampleBatch
 from hwsonde_detector.types.guidance import UNGUIDED, Guidance
 
 
@@ -22,6 +22,9 @@ class Engine(Protocol):
 
     def last_row_ms(self) -> int | None:
         """Time of the newest row of any host; None before the first."""
+
+    def entities(self) -> frozenset[Entity]:
+        """The hosts that it knows."""
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Document and arrays for the state on disk."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hwsonde_detector import worker
 from hwsonde_detector.errors import StateError
 from hwsonde_detector.plan import Plan, same_models, stale
-from hwsonde_detector.types import Outputs, SampleBatch
+from hwsonde_detector.types import Entity, Outputs, SampleBatch
 from hwsonde_detector.types.guidance import UNGUIDED, Guidance
 from hwsonde_detector.worker import WorkerState
 
@@ -42,6 +42,10 @@ class LocalEngine:
     def last_row_ms(self) -> int | None:
         """Time of the newest row of any host."""
         return worker.last_row_ms(self._state)
+
+    def entities(self) -> frozenset[Entity]:
+        """The hosts that it knows."""
+        return frozenset(self._state.hosts)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Document and arrays for the state on disk."""

@@ -7,7 +7,7 @@ import logging
 import queue
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -153,15 +153,19 @@ class Book:
             self._closing.pop(incident_id(episode.identity, episode.onset_ms), None)
             self._failed("more incidents close than can be written; the newest are not kept")
 
-    def clear(self) -> None:
-        """Forget which episodes are open: every host is learned anew; they are closed ones from now on."""
+    def clear(self, lost: Container[Entity] | None = None) -> None:
+        """Forget which episodes are open, of all hosts or of those that are ``lost``: they are learned anew; they are closed ones from now on."""
         with self._lock:
             now_ms = self._clock.now_ms()
-            for watched in self._watching.open.values():
+            for identity, watched in list(self._watching.open.items()):
+                if lost is not None and watched.episode.entity not in lost:
+                    continue
+                del self._watching.open[identity]
                 watched.episode = replace(watched.episode, end_ms=now_ms, because="learned anew")
                 self._closing[incident_id(watched.episode.identity, watched.episode.onset_ms)] = watched
                 self._hand_over(watched)
-            self._watching = Watching()
+            if lost is None:
+                self._watching = Watching()
 
     def entries(self) -> list[Entry]:
         """All incidents: the open ones first, then the closed ones, each newest first."""

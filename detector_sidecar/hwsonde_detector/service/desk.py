@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from hwsonde_detector import __version__, telemetry
 from hwsonde_detector.clock import Clock
@@ -18,7 +18,7 @@ from hwsonde_detector.redaction import Redactor
 from hwsonde_detector.service.advice import Advice
 from hwsonde_detector.service.wiring import open_automation, open_follower
 from hwsonde_detector.telemetry import Counters
-from hwsonde_detector.types import Episode
+from hwsonde_detector.types import Entity, Episode
 
 log = logging.getLogger("hwsonde_detector.service")
 
@@ -80,12 +80,11 @@ class Desk:
                 part.stop()
         self.book.stop()
 
-    def adopt(self, config: Config, before: Config, *, keep_models: bool) -> None:
-        """Go on with another configuration."""
+    def adopt(self, config: Config, before: Config, *, keep_models: bool, lost: Container[Entity] = ()) -> None:
+        """Go on with another configuration; without ``keep_models`` every host is learned anew, else those that are ``lost``."""
         self.advice.maintenance = config.maintenance
         self.book.mode = _mode(config)
-        if not keep_models:
-            self.book.clear()
+        self.book.clear(lost if keep_models else None)
         for name in _FIXED:
             if getattr(config, name) != getattr(before, name):
                 log.warning("reload: the section %s changes at the next start", name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -91,9 +91,11 @@ class Hosts:
         """The longest scrape interval of any host."""
         return max((report.interval_ms for report in self._reports.values() if report.interval_ms), default=None)
 
-    def clear(self, now_ms: int) -> None:
-        """Forget all hosts (they are learned anew); open episodes end with their newest window, or now, and are kept as closed ones."""
+    def clear(self, now_ms: int, lost: Container[Entity] | None = None) -> None:
+        """Forget all hosts, or those that are ``lost`` (they are learned anew); open episodes end with their newest window, or now, and are kept."""
         for entity, report in list(self._reports.items()):
+            if lost is not None and entity not in lost:
+                continue
             recent = self._recent[entity]
             end_ms = recent[-1].score.end_ms if recent else now_ms
             for episode in report.open_episodes:

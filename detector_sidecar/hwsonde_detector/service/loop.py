@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -20,7 +20,7 @@ from hwsonde_detector.service.saving import Saver
 from hwsonde_detector.service.trouble import Trouble
 from hwsonde_detector.sources.base import Read
 from hwsonde_detector.telemetry import Counters
-from hwsonde_detector.types import EntityReport, Outputs, SampleBatch
+from hwsonde_detector.types import Entity, EntityReport, Outputs, SampleBatch
 from hwsonde_detector.types.guidance import UNGUIDED
 
 log = logging.getLogger("hwsonde_detector.service")
@@ -101,10 +101,10 @@ class Loop:
         except StateError as error:
             self.saver.reject(str(error))
         else:
-            self._rewind()
+            self._rewind("models are back")
 
-    def adopt(self, parts: Parts, *, keep_models: bool) -> None:
-        """Go on with another configuration; without ``keep_models`` every host is learned anew from the past."""
+    def adopt(self, parts: Parts, *, keep_models: bool, lost: Container[Entity] = ()) -> None:
+        """Go on with another configuration; without ``keep_models`` all hosts are learned anew from the past, else the ``lost`` ones from now on."""
         old, self.parts = self.parts, parts
         if old.source is not parts.source:
             old.source.close()
@@ -113,11 +113,11 @@ class Loop:
             old.recorder.close()
         self._pace = Pace(parts.fixed_ms, self._pace.interval_ms)
         self._cursor = Cursor(self._cursor.position_ms, parts.longest_ms)
+        self._hosts.clear(self._clock.now_ms(), lost if keep_models else None)
         if not keep_models:
-            self._hosts.clear(self._clock.now_ms())
             self._cursor = Cursor(self._clock.now_ms() - parts.history_ms, parts.longest_ms)
         elif parts.engine is not old.engine:
-            self._rewind()
+            self._rewind("what was learned goes on")
 
     def turn(self) -> float:
         """Read and score once; give the seconds to wait before the next turn."""
@@ -296,7 +296,7 @@ class Loop:
         if at_once or self.saver.due(self._clock.monotonic()):
             self.save()
 
-    def _rewind(self) -> None:
+    def _rewind(self, what: str) -> None:
         """Begin a few intervals before the last row: rates need the samples before it.
 
         The last row of a host that is scraped less often than the others is up to one of its own intervals older than the newest of all.
@@ -304,9 +304,7 @@ class Loop:
         last = self.parts.engine.last_row_ms()
         if last is not None:
             self._cursor.position_ms = last - min(3 * self._longest_ms, self.parts.longest_ms)
-            log.info(
-                "state: %s; reading goes on from %.0f s ago", "models are back", (self._clock.now_ms() - last) / 1000
-            )
+            log.info("state: %s; reading goes on from %.0f s ago", what, (self._clock.now_ms() - last) / 1000)
 
     def _published(self) -> Published:
         return Published(

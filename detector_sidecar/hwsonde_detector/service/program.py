@@ -139,7 +139,7 @@ class Program:
         self._counters.add(telemetry.RELOADS, 1, "ok")
         if config.web != self.config.web:
             log.warning("reload: the section web changes at the next start")
-        self._desk.adopt(config, self.config, keep_models=change.keep)
+        self._desk.adopt(config, self.config, keep_models=change.keep, lost=change.lost)
         if config.state != self.config.state:
             self._loop.saver = self._make_saver(config)
             self._loop.saver.prepare(self._clock.now_ms(), self._clock.monotonic())
@@ -148,7 +148,7 @@ class Program:
         self._loop.reload_ok, self._loop.reloaded_ms = True, self._clock.now_ms()
         change.parts.engine.plan = change.plan
         old = self._loop.parts
-        self._loop.adopt(change.parts, keep_models=change.keep)
+        self._loop.adopt(change.parts, keep_models=change.keep, lost=change.lost)
         if not change.keep:
             self._history.clear()
         if change.parts.engine is not old.engine or change.parts.recorder is not old.recorder:

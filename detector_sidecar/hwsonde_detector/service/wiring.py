@@ -25,6 +25,7 @@ from hwsonde_detector.incidents.policy import Policy
 from hwsonde_detector.plan import Plan, shaping
 from hwsonde_detector.service.parts import Parts, Recorder
 from hwsonde_detector.sources.alertmanager import Alertmanager
+from hwsonde_detector.types import Entity
 from hwsonde_detector.writers.exposition import check_entity_labels
 
 log = logging.getLogger("hwsonde_detector.service")
@@ -34,13 +35,15 @@ log = logging.getLogger("hwsonde_detector.service")
 class Change:
     """Parts of a new configuration and its plan.
 
-    ``keep`` says that what was learned still serves; with ``renewed`` models are made of it anew, in another engine.
+    ``keep`` says that what was learned still serves; with ``renewed`` models are made of it anew, in another engine, but for hosts that are
+    ``lost``: too little of what is known of them fits.
     """
 
     parts: Parts
     plan: Plan
     keep: bool
     renewed: bool = False
+    lost: frozenset[Entity] = frozenset()
 
 
 def build(config: Config) -> Parts:
@@ -80,12 +83,14 @@ def rebuild(config: Config, old: Parts, before: Config) -> Change:
     # Last, because the same file can only be opened again once it is closed.
     parts.recorder = _recorder(config, old, before)
     renewed = not keep and take_over(parts.engine, old.engine)
-    return Change(parts, plan, keep or renewed, renewed)
+    lost = old.engine.entities() - parts.engine.entities() if renewed else frozenset()
+    return Change(parts, plan, keep or renewed, renewed, lost)
 
 
 def take_over(engine: Engine, old: Engine) -> bool:
     """Let a new engine go on with what an old one knows; False where that is nothing, or hosts have other names now, or too little of it fits."""
-    if engine.plan.settings.entity_labels != old.plan.settings.entity_labels:
+    renamed = engine.plan.settings.entity_labels != old.plan.settings.entity_labels
+    if renamed or old.last_row_ms() is None:
         return False
     document, arrays = old.snapshot()
     try:

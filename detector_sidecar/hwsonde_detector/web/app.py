@@ -111,10 +111,8 @@ class App:
         method, raw_path = environ.get("REQUEST_METHOD", "GET"), environ.get("PATH_INFO", "")
         # Read in any case: what stays in the connection would be taken for the next request.
         body = _body(environ)
+        user, refusal = self._guard.admit(raw_path, environ.get("HTTP_AUTHORIZATION"), environ.get("REMOTE_ADDR", ""))
         with self._turns:
-            user, refusal = self._guard.admit(
-                raw_path, environ.get("HTTP_AUTHORIZATION"), environ.get("REMOTE_ADDR", "")
-            )
             answer = refusal or self.answer(method, raw_path, environ.get("QUERY_STRING", ""), body, user)
         headers = [
             ("Content-Type", answer.content_type),

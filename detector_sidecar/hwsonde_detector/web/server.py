@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from cheroot import wsgi
 from cheroot.makefile import MakeFile
 from cheroot.server import HTTPConnection, HTTPRequest
-from cheroot.workers.threadpool import ThreadPool
+from cheroot.workers.threadpool import ThreadPool, WorkerThread
 
 from hwsonde_detector.errors import ListenError
 from hwsonde_detector.protection import OPEN, Protection, peer_names
@@ -133,7 +133,11 @@ class _Pool(ThreadPool):
         """Start threads, at most so many as are allowed; waits for none of them, which might end before anybody looks."""
         threads = self._threads  # type: ignore[attr-defined]
         for _ in range(min(amount, self.max - len(threads))):
-            threads.append(self._spawn_worker())  # type: ignore[attr-defined]
+            worker = WorkerThread(self.server)  # type: ignore[no-untyped-call]
+            # Nobody who reads slowly keeps the process from its end.
+            worker.daemon, worker.name = True, "web-worker"
+            worker.start()
+            threads.append(worker)
 
 
 class _Server(wsgi.Server):
@@ -155,7 +159,8 @@ class _Server(wsgi.Server):
             server_name="hwsonde-detector",
         )
         self.requests = _Pool(self, min=_THREADS, max=max(_THREADS, _CONNECTIONS))
-        self.keep_alive_conn_limit = _CONNECTIONS
+        # `living` bounds them; what has just been cut still counts here for a moment.
+        self.keep_alive_conn_limit = 2 * _CONNECTIONS
         self.living: set[_Connection] = set()
         self.bind_failure: OSError | None = None
         self.max_request_header_size = _HEADER_BYTES
@@ -272,7 +277,7 @@ class WebServer:
     def stop(self) -> None:
         """Answer no more; returns within a second, even when a client reads slowly or not at all."""
         self._ended.set()
-        # The server waits for its threads one after the other; they end with the process anyway.
+        # The server waits for its threads one after the other; those that are left end with the process.
         ending = threading.Thread(target=self._server.stop, name="web-stop", daemon=True)
         ending.start()
         ending.join(_STOP_S)

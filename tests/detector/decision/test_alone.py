@@ -74,6 +74,17 @@ def test_a_few_minutes_of_healthy_time_are_too_few(rows: int, interval_ms: int, 
     assert found.voted[-1] > DECADES, "those that vote see it as well"
 
 
+def test_more_than_memory_can_hold_is_not_waited_for() -> None:
+    learning = replace(SETTINGS.learning, memory_rows=200)
+    settings = replace(SETTINGS, learning=learning, detectors=replace(SETTINGS.detectors, alone_after_ms=86_400_000))
+    model = fit_model(healthy(200), times(200, 1000), 1000, CHANNELS, settings)
+    assert model is not None
+    values = healthy(20, seed=6)
+    values[-3:, DROPS] = 1000.0
+    frame = Frame(HOST, CHANNELS, times(20, 1000), values)
+    assert judge_rows(model, frame, 20, 1000, settings).judgement.alone[-1] > DECADES
+
+
 def shares(found: Judged) -> dict[Subsystem, float]:
     return by_subsystem(found.strengths[-1], CHANNELS)
 

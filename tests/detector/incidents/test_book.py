@@ -121,10 +121,14 @@ def test_listeners_hear_of_each_incident_twice() -> None:
     assert heard == [("opened", None), ("closed", ONSET + 20_000)]
 
 
-def test_relearning_ends_what_is_open() -> None:
+@pytest.mark.parametrize("lost", [False, True])
+def test_relearning_ends_what_is_open(*, lost: bool) -> None:
     made, history, clock = book()
     run(made, history, ONSET, close=False)
-    made.clear()
+    made.clear(())
+    (entry,) = made.entries()
+    assert entry.end_ms is None, "nobody was lost"
+    made.clear({SICK} if lost else None)
     written(made)
     (entry,) = made.entries()
     assert (entry.end_ms, entry.because) == (clock.now_ms(), "learned anew")

@@ -14,6 +14,7 @@ from hwsonde_detector.types import (
     DataFaultEpisode,
     DataFaultEvent,
     DataQuality,
+    Entity,
     EntityReport,
     FaultKind,
     Learning,
@@ -64,7 +65,10 @@ def test_an_open_episode_ends_when_its_host_is_learned_anew(caplog: pytest.LogCa
     outputs = report(scored(7, 2.9))
     told = dataclasses.replace(outputs.reports[0], open_episodes=(opened,))
     hosts.take(dataclasses.replace(outputs, reports=(told,)), 100.0, 1000)
-    hosts.clear(START + 60_000)
+    hosts.clear(START + 60_000, {Entity((("node", "another"),))})
+    assert hosts.published(1000)
+    assert hosts.past() == ()
+    hosts.clear(START + 60_000, {HOST})
     assert hosts.published(1000) == ()
     assert hosts.past() == (dataclasses.replace(opened, end_ms=START + 7000),)
     assert [record.getMessage() for record in caplog.records][-1].startswith("episode closed: n1@")

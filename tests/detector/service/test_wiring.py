@@ -13,7 +13,7 @@ from hwsonde_detector.errors import ConfigError
 from hwsonde_detector.plan import Plan
 from hwsonde_detector.service.wiring import build, rebuild, take_over, without_credentials
 from hwsonde_detector.settings import WindowSettings
-from tests.detector.worker.hosts import PLAN, PROFILE, SETTINGS, batches, rates
+from tests.detector.worker.hosts import ENTITY, PLAN, PROFILE, SETTINGS, batches, rates
 
 
 def config(text: str, folder: Path) -> Config:
@@ -73,6 +73,24 @@ def test_hosts_of_other_names_and_other_channels_are_learned_anew(plan: Plan) ->
     new = LocalEngine(plan)
     assert not take_over(new, learned())
     assert new.last_row_ms() is None
+
+
+def test_hosts_of_which_too_little_fits_are_lost_and_others_go_on() -> None:
+    """Two kinds of hosts, and a profile that has changed for one of them."""
+    rules = tuple(
+        replace(one, name=f"x{one.name}", parts=(replace(one.parts[0], name=f"x{one.parts[0].name}"),))
+        for one in PROFILE.rules
+    )
+    old = LocalEngine(Plan(SETTINGS, (PROFILE, replace(PROFILE, rules=rules))))
+    for batch, now_ms in batches(rates(60)):
+        labels = tuple((key, "n2" if key == "node" else value) for key, value in batch.series[0].labels)
+        twin = tuple(replace(one, name=f"x{one.name}", labels=labels) for one in batch.series)
+        old.step(batch, now_ms)
+        old.step(replace(batch, series=twin), now_ms)
+    assert len(old.entities()) == 2
+    new = LocalEngine(Plan(SETTINGS, (PROFILE,)))
+    assert take_over(new, old)
+    assert new.entities() == {ENTITY}
 
 
 def test_an_engine_that_knows_nothing_leaves_nothing() -> None:

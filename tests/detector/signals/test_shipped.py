@@ -1,5 +1,6 @@
 """The shipped profiles: they parse, they speak of metrics that exist, and each fault's decisive channel has the right subsystem."""
 
+import functools
 import re
 from importlib.resources import files
 
@@ -17,6 +18,7 @@ from tests.detector.signals.build import series
 NAMES = ("hwsonde", "node_exporter")
 
 
+@functools.cache
 def shipped(name):
     folder = files("hwsonde_detector.signals.profiles")
     return parse_profile((folder / f"{name}.yaml").read_text(encoding="utf-8"), f"{name}.yaml")
