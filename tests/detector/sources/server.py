@@ -156,6 +156,6 @@ def stalls(body: bytes) -> Behaviour:
 
 
 def source(server, names=("up",), monotonic=time.monotonic, **options):
-    """A source that reads from the server, soon out of patience."""
-    defaults = {"connect_timeout_ms": 500, "read_timeout_ms": 500, "url": server.url}
+    """A source that reads from the server, and waits for it on a busy machine; what tries its patience gives it less."""
+    defaults = {"connect_timeout_ms": 20_000, "read_timeout_ms": 20_000, "url": server.url}
     return PrometheusSource(SourceOptions(**{**defaults, **options}), names, monotonic)

@@ -13,7 +13,12 @@ SUCCESS, AVAILABLE = "hwsonde_exporter_collector_success", "hwsonde_exporter_col
 READS, ERRORS = "hwsonde_detector_reads_total", "hwsonde_detector_read_errors_total"
 
 ROWS = (
-    Row("HwsondeHostAnomaly", {series(INCIDENT, JUDGED, **EPISODE): steady(1)}, {series(INCIDENT, JUDGED, **EPISODE): steady(0)}),
+    Row(
+        "HwsondeHostAnomaly",
+        {series(INCIDENT, JUDGED, **EPISODE): steady(1)},
+        {series(INCIDENT, JUDGED, **EPISODE): steady(0)},
+        also=({series(INCIDENT, JUDGED, **{**EPISODE, "scope": "job"}): steady(1)},),
+    ),
     Row("HwsondeDataFault", {series(FAULT, JUDGED, kind="missing"): steady(2)}, {series(FAULT, JUDGED, kind="missing"): steady(0.9)}),
     Row("HwsondeDataFaultWarning", {series(FAULT, JUDGED, kind="stuck"): steady(2)}, {series(FAULT, JUDGED, kind="partial"): steady(2)}),
     Row(
