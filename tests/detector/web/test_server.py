@@ -135,6 +135,8 @@ def test_the_number_of_connections_is_bounded(monkeypatch: pytest.MonkeyPatch) -
         kept = [stack.enter_context(connect(server)) for _ in range(3)]
         for connection in kept:
             assert ask(connection).endswith(b"hello")
+            # The answer is there before its thread has noted that it is given.
+            assert within(60, lambda: all(one.began is None for one in list(server._server.living)))
         with connect(server) as one_more:
             assert ask(one_more).endswith(b"hello")
             assert len(server._server.living) <= 3
