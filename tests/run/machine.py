@@ -51,7 +51,10 @@ case "$*" in
     : >"$3/pyvenv.cfg"
     cat "$0" >"$3/bin/python"
     printf '#!%s/bin/python\\n' "$3" >"$3/bin/pip"
-    chmod 755 "$3/bin/python" "$3/bin/pip"
+    for tool in ruff mypy lint-imports; do
+      printf '#!/bin/bash\\n[[ ${FAILS:-} != *%s* ]] || { echo "%s found something"; exit 1; }\\n' "$tool" "$tool" >"$3/bin/$tool"
+    done
+    chmod 755 "$3"/bin/*
     ;;
   '-m pip --version') ;;
   '-m pip install'*)
@@ -59,6 +62,16 @@ case "$*" in
     if [[ -n ${PIP_WAITS:-} ]]; then touch "$MACHINE/pip-waits"; sleep "$PIP_WAITS"; fi
     [[ ${PIP_STATUS:-0} == 0 ]] || echo "pip: no route to the index"
     exit "${PIP_STATUS:-0}"
+    ;;
+  '-m pytest --collect-only'*)
+    echo $$ >"$MACHINE/collecting"
+    [[ -z ${COLLECT_WAITS:-} ]] || exec sleep "$COLLECT_WAITS"
+    exit "${COLLECT_STATUS:-0}"
+    ;;
+  '-m pytest '*)
+    echo "pytest ${*:3}" >>"$MACHINE/calls"
+    [[ ${FAILS:-} != *pytest* ]] || { echo "1 failed"; exit 1; }
+    echo "1 passed"
     ;;
   '-P -m quickstart'*) shift 3; echo "started $*" ;;
   *) echo "unexpected: $*" >>"$MACHINE/calls"; exit 3 ;;

@@ -21,6 +21,14 @@ def wait_for(path: Path) -> None:
         time.sleep(0.02)
 
 
+def running(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 def one_error(result: subprocess.CompletedProcess[str]) -> str:
     lines = [line for line in result.stderr.splitlines() if line.startswith("run: ")]
     assert result.returncode == 1
@@ -87,6 +95,63 @@ def test_the_tests_need_a_peer_to_compare_with_and_its_service_stays_off(tmp_pat
     assert install.endswith("prometheus-node-exporter curl iproute2 gcc libc6-dev")
     assert "systemctl disable --now prometheus-node-exporter" in calls
     assert "systemctl disable --now curl" not in calls
+
+
+@pytest.mark.parametrize("collected", ["0", "2"])
+def test_the_tests_end_with_0_when_all_passed_whatever_the_first_look_at_them_said(
+    tmp_path: Path, collected: str
+) -> None:
+    machine = Machine(tmp_path, bare=False)
+    result = machine.run("test", "-k", "some", COLLECT_STATUS=collected)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "1 passed\n"
+    assert [line.split("(")[0].strip() for line in result.stderr.splitlines() if line.startswith("ok")] == [
+        "ok    ruff check", "ok    ruff format", "ok    mypy --strict", "ok    import contracts", "ok    pytest",
+    ]  # fmt: skip
+    (asked,) = [call for call in machine.calls() if call.startswith("pytest")]
+    assert asked.endswith("-k some")
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "broken", "named"),
+    [
+        ("test", "pytest", "pytest"),
+        ("test", "mypy pytest", "mypy --strict,pytest"),
+        ("test", "lint-imports", "import contracts"),
+        ("check", "ruff", "ruff check,ruff format"),
+        ("check", "pytest", ""),
+    ],
+)
+def test_what_failed_is_named_and_is_the_status(tmp_path: Path, command: str, broken: str, named: str) -> None:
+    result = Machine(tmp_path, bare=False).run(command, FAILS=broken)
+    if named:
+        assert one_error(result) == f"run: failed: {named}"
+    else:
+        assert result.returncode == 0, result.stderr
+    assert ("found something" in result.stdout) == any(tool in broken for tool in ("mypy", "ruff", "lint-imports"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("set_up", [False, True])
+def test_a_signal_ends_the_first_look_at_the_tests_as_well(
+    tmp_path: Path, number: signal.Signals, set_up: bool
+) -> None:
+    machine = Machine(tmp_path, bare=False)
+    if set_up:
+        assert machine.run("test").returncode == 0
+        (tmp_path / "collecting").unlink()
+    process = machine.start("test", COLLECT_WAITS="45")
+    wait_for(tmp_path / "collecting")
+    # To the script alone, as a supervisor does.
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode not in {0, None}
+    collector = int((tmp_path / "collecting").read_text(encoding="utf-8"))
+    end = time.monotonic() + 20
+    while running(collector):
+        assert time.monotonic() < end, "it still runs"
+        time.sleep(0.02)
 
 
 def test_changed_requirements_are_installed(tmp_path: Path) -> None:
