@@ -125,7 +125,7 @@ def score_of(entity: Entity, judged: Judged, row: int, level: float, settings: S
         fused=fused,
         members={name: value / level for name, value in members},
         subsystems={subsystem: fused * share for subsystem, share in shares.items()},
-        top=top_channels(strength, judgement.deviations[window], newest, model, TOP_CHANNELS, width),
+        top=top_channels(strength, newest, model, TOP_CHANNELS, width, width),
         calibrated=calibrated,
         threshold=level,
         coverage=float(judgement.coverage[window]),

@@ -62,7 +62,7 @@ class Memory:
             self._rebuild(self.channels, limit, frame.channels)
         count = len(times)
         self._times[self._stop : self._stop + count] = times
-        self._values[self._stop : self._stop + count] = align(values, frame.channels, self.channels)
+        self._values[self._stop : self._stop + count] = _narrowed(align(values, frame.channels, self.channels))
         self._stop += count
         self._start = max(self._start, self._stop - limit)
 
@@ -84,6 +84,14 @@ class Memory:
         times[:count] = self.times[-limit:]
         values[:count] = align(kept, old, target)
         self.channels, self._times, self._values, self._start, self._stop = target, times, values, 0, count
+
+
+def _narrowed(values: AnyFloats) -> Floats32:
+    """Values as float32; what it cannot hold is kept as missing, since an infinity would make every mean of its column one."""
+    with np.errstate(over="ignore"):
+        narrow = values.astype(np.float32)
+    narrow[np.isinf(narrow)] = np.nan
+    return narrow
 
 
 def align(values: AnyFloats, source: tuple[Channel, ...], target: tuple[Channel, ...]) -> AnyFloats:

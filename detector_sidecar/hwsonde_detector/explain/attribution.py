@@ -15,7 +15,7 @@ import numpy as np
 from hwsonde_detector.decision.model import EntityModel
 from hwsonde_detector.decision.scaling import untransform
 from hwsonde_detector.detectors.tails import KNEE
-from hwsonde_detector.explain.directions import directions
+from hwsonde_detector.explain.directions import directions, told_values
 from hwsonde_detector.types import Channel, Contribution, Device, Floats, Subsystem
 
 # A subsystem is judged by its loudest channels, so that one with many channels does not win by their number.
@@ -120,20 +120,22 @@ def devices_to_blame(strength: Floats, channels: Sequence[Channel], subsystem: S
 
 
 def top_channels(
-    strength: Floats, deviations: Floats, rows: Floats, model: EntityModel, limit: int, width: int
+    strength: Floats, rows: Floats, model: EntityModel, limit: int, width: int, span: int
 ) -> tuple[Contribution, ...]:
     """Give the ``limit`` channels with most evidence, largest first; those without any are left out.
 
     Parameters
     ----------
-    strength, deviations
-        float64 (c): evidence, and signed deviation in spreads.
+    strength
+        float64 (c): evidence.
     rows
         float64 (n, c): the newest rows in the channels' own units, the last one now.
     limit
         How many channels at most.
     width
         Rows of a window.
+    span
+        Rows from which the evidence comes, whose values may be told.
     """
     total = float(strength.sum())
     if total <= 0:
@@ -142,20 +144,13 @@ def top_channels(
         np.flatnonzero(strength > 0).tolist(), key=lambda index: (-strength[index], model.channels[index].name)
     )
     order = ranked[:limit]
+    found = directions(model, rows, order, width)
+    told = told_values(model, rows, order, found, span)
     top = []
-    for index, direction in zip(order, directions(model, rows, order, width), strict=True):
+    for index, direction, (value, deviation) in zip(order, found, told, strict=True):
         lower, upper = expected_band(model, index)
-        top.append(
-            Contribution(
-                model.channels[index],
-                float(strength[index]) / total,
-                float(deviations[index]),
-                float(rows[-1, index]),
-                lower,
-                upper,
-                direction,
-            )
-        )
+        share = float(strength[index]) / total
+        top.append(Contribution(model.channels[index], share, deviation, value, lower, upper, direction))
     return tuple(top)
 
 

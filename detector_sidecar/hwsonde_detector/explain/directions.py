@@ -3,7 +3,7 @@
 A channel whose newest row lies outside of its band is high or low, unless it went in and out of it again and again in the last rows:
 then it is noisy. One that deviates inside of its band does so by its mean (high or low), by being more restless than it was (noisy),
 or by repeating one value to the last bit although it always moved (stuck). Rates of counters that stay at one value are low or high: an
-idle counter is no frozen sensor.
+idle counter is no frozen sensor; and one that came in a burst is high for as long as the burst is in the window.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _CROSSINGS = 3
 _MOVES = 0.1
 # What a model's tails of windows hold for each channel, in this order.
 _SHAPE = ("mean", "deviation")
+_SIDES = {Direction.HIGH: 1.0, Direction.LOW: -1.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ def directions(model: EntityModel, rows: Floats, indices: Sequence[int], width: 
             found.append(Direction.NOISY)
         elif sides[-1, place] != 0:
             found.append(Direction.HIGH if sides[-1, place] > 0 else Direction.LOW)
+        elif channel.flow and (sides[-width:, place] > 0).any():
+            found.append(Direction.HIGH)
         elif window.restless[place]:
             found.append(Direction.NOISY)
         elif window.still[place] and not channel.flow:
@@ -85,6 +88,40 @@ def directions(model: EntityModel, rows: Floats, indices: Sequence[int], width: 
         else:
             found.append(Direction.HIGH if window.up[place] else Direction.LOW)
     return tuple(found)
+
+
+def told_values(
+    model: EntityModel, rows: Floats, indices: Sequence[int], found: Sequence[Direction], span: int
+) -> list[tuple[float, float]]:
+    """Give the value that shows how some channels deviate, with its deviation in spreads: what a sentence can name as the size.
+
+    That is the newest one, unless it lies inside of the band again: errors come in one burst, and the row after it is as quiet as any. Then
+    it is the one furthest out, on the side that the direction names.
+
+    Parameters
+    ----------
+    model, rows, indices
+        As for `directions`.
+    found
+        The directions of these channels.
+    span
+        How many of the newest rows may be told of.
+    """
+    chosen = np.asarray(indices, np.int64)
+    own = np.asarray(rows, np.float64)[-span:, chosen]
+    with np.errstate(over="ignore", invalid="ignore"):
+        level = transform(own, [model.channels[index] for index in indices])
+        moved = (level - model.scale.centre[chosen]) / model.scale.spread[chosen]
+    told = []
+    for place, (index, direction) in enumerate(zip(indices, found, strict=True)):
+        known = np.flatnonzero(np.isfinite(moved[:, place]))
+        row = int(known[-1]) if len(known) else -1
+        if direction in _SIDES and len(known):
+            outwards = np.nan_to_num(_SIDES[direction] * moved[:, place], nan=-np.inf)
+            furthest, band = int(np.argmax(outwards)), model.scale.band[index]
+            row = furthest if outwards[row] <= band < outwards[furthest] else row
+        told.append((float(own[row, place]), float(np.nan_to_num(moved[row, place]))))
+    return told
 
 
 def rows_needed(width: int) -> int:

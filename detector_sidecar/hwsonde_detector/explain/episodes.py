@@ -51,8 +51,9 @@ def opened(
     total = np.sum(list(strengths), axis=0) if strengths else np.zeros(len(model.channels))
     shares = by_subsystem(total, model.channels)
     subsystem = max(shares, key=lambda name: (shares[name], name)) if shares else Subsystem.CPU
-    deviations = np.nan_to_num(model.scale.standardise(newest.rows[-1:], model.channels)[0])
-    top = top_channels(total, deviations, newest.rows, model, TOP_CHANNELS, newest.width)
+    # The windows that led here, from the first row of the first of them.
+    span = newest.width + int(np.count_nonzero(newest.times > onset_ms))
+    top = top_channels(total, newest.rows, model, TOP_CHANNELS, newest.width, span)
     devices = devices_to_blame(total, model.channels, subsystem)
     names = {entry.channel.name for entry in top}
     onsets = onset_order(newest.rows, newest.times.tolist(), model, names, newest.interval_ms)

@@ -27,8 +27,9 @@ _BY_VALUE = cast(Direction, "")
 class Contribution:
     """A channel's part in an anomalous score.
 
-    ``share`` is its part of the whole (0..1); ``deviation`` the distance from the expected value in robust deviations, signed;
-    ``lower`` and ``upper`` bound what was expected, in the channel's own unit, as is ``value``. ``direction`` is by default that of
+    ``share`` is its part of the whole (0..1); ``value`` the newest one in the channel's own unit, or the one furthest out where
+    the newest is back inside; ``deviation`` its distance from the expected value in robust deviations, signed; ``lower`` and ``upper`` bound
+    what was expected. ``direction`` is by default that of
     the value: beyond a bound, or the sign of the deviation between them.
     """
 

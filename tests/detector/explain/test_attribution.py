@@ -178,13 +178,13 @@ def test_channels_of_a_device_in_other_subsystems_count_for_it():
 
 def test_top_channels_are_ordered_and_bounded(trained):
     rows = np.tile([9.0, 1.0, 50.0], (8, 1))
-    top = top_channels(np.array([1.0, 3.0, 0.0]), np.array([2.0, -9.0, 0.0]), rows, trained, 10, WIDTH)
+    top = top_channels(np.array([1.0, 3.0, 0.0]), rows, trained, 10, WIDTH, WIDTH)
     assert [entry.channel.name for entry in top] == ["b", "a"]
     assert [entry.share for entry in top] == [0.75, 0.25]
     assert [entry.value for entry in top] == [1.0, 9.0]
     assert [entry.direction for entry in top] == ["low", "high"]
-    assert top_channels(np.zeros(3), np.zeros(3), rows, trained, 10, WIDTH) == ()
-    assert len(top_channels(np.array([1.0, 3.0, 2.0]), np.zeros(3), rows, trained, 2, WIDTH)) == 2
+    assert top_channels(np.zeros(3), rows, trained, 10, WIDTH, WIDTH) == ()
+    assert len(top_channels(np.array([1.0, 3.0, 2.0]), rows, trained, 2, WIDTH, WIDTH)) == 2
 
 
 def test_expected_band_holds_what_was_seen(trained):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwsonde_detector.explain.directions import directions, rows_needed
+from hwsonde_detector.explain.directions import directions, rows_needed, told_values
 from hwsonde_detector.types import Channel, Contribution, Direction, Subsystem
 from tests.detector.explain.models import WIDTH, model_of
 
@@ -58,6 +58,55 @@ def test_each_direction(model, values, expected):
 def test_a_counter_that_rests_is_no_frozen_sensor(model):
     assert direction(model, [97.0] * 8, index=1) is Direction.LOW
     assert direction(model, [103.0] * 8, index=1) is Direction.HIGH
+
+
+def test_a_burst_of_a_counter_is_high_and_no_unsteadiness(model):
+    assert direction(model, [100, 101, 99, 100, 102, 98, 400, 100], index=1) is Direction.HIGH
+    assert direction(model, [100, 101, 99, 100, 102, 400, 98, 100], index=1) is Direction.HIGH
+    # A gauge that did the same is unsteady, and so is a counter that does it again and again.
+    assert direction(model, [100, 101, 99, 100, 102, 98, 400, 100]) is Direction.NOISY
+    assert direction(model, [100, 101, 400, 100, 102, 400, 98, 100], index=1) is Direction.NOISY
+
+
+def told(model, values, found, span=WIDTH, index=0):
+    rows = np.tile([100.0, 100.0, 7.0], (len(values), 1))
+    rows[:, index] = values
+    ((value, deviation),) = told_values(model, rows, [index], [found], span)
+    assert np.isfinite(deviation)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("values", "found", "expected"),
+    [
+        ([100, 400, 100], Direction.HIGH, 400),
+        ([100, 5, 100], Direction.LOW, 5),
+        # The newest row tells as long as it is outside itself, and where nothing is.
+        ([100, 400, 300], Direction.HIGH, 300),
+        ([100, 102, 101], Direction.HIGH, 101),
+        # On the side that is named; what is unsteady or stands still has no side.
+        ([5, 400, 100], Direction.HIGH, 400),
+        ([5, 400, 100], Direction.LOW, 5),
+        ([5, 400, 100], Direction.NOISY, 100),
+        ([100, 100, 100], Direction.STUCK, 100),
+        # What is not known cannot be named.
+        ([100, 400, np.nan], Direction.HIGH, 400),
+        ([100, 101, np.nan], Direction.HIGH, 101),
+        ([100, 101, np.nan], Direction.NOISY, 101),
+    ],
+)
+def test_the_value_that_is_told_shows_the_deviation(model, values, found, expected):
+    assert told(model, values, found) == expected
+
+
+def test_no_value_from_before_the_evidence_is_told(model):
+    values = [100, 400, 100, 101, 99]
+    assert told(model, values, Direction.HIGH, span=3) == 99
+    assert told(model, values, Direction.HIGH, span=4) == 400
+
+
+def test_nothing_known_is_told_as_such(model):
+    assert np.isnan(told(model, [np.nan] * 3, Direction.HIGH))
 
 
 def test_what_never_moves_is_not_stuck(model):
