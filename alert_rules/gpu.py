@@ -29,6 +29,7 @@ _WHAT_TO_DO = (
 )
 
 _UNASKED = 'hwsonde_gpu_nvml_state{state=~"no_library|no_binding|no_permission|error"} == 1'
+_MISMATCH = 'hwsonde_gpu_nvml_state{state="mismatch"} == 1'
 
 XID = {"summary": f"{_GPU}: {_XID_SUMMARY}", "description": _XID_TEXT, "subsystem": "gpu"}
 XID_WARNING = {
@@ -89,11 +90,14 @@ def _xid(severity: str, seconds: int) -> str:
 def _lost(vanished: str) -> str:
     """GPUs that do not answer, and those that were there a while ago where the driver now speaks only of others.
 
-    The second is a GPU that was lost before the exporter was started again. One that cannot use the driver's library since then knows of none.
+    The second is a GPU that was lost before the exporter was started again. One that cannot use the driver's library since then knows of none;
+    nor does one whose driver was updated under its loaded module, which `HwsondeGpuDriverMismatch` tells: jobs go on, and no GPU is lost.
     """
     up = "hwsonde_gpu_up"
     gone = f"max_over_time({up}[{vanished}]) unless on (cluster, node, uuid) {up}"
-    return f"{up} == 0\nor\n(\n  {gone}\n  and on (cluster, node) hwsonde_gpu_devices\n  unless on (cluster, node) {_UNASKED}\n)\n"
+    older = f"unless on (cluster, node) {_MISMATCH}\n"
+    seen = f"{gone}\n  and on (cluster, node) hwsonde_gpu_devices\n  unless on (cluster, node) {_UNASKED}"
+    return f"{up} == 0\n{older}or\n(\n  {seen}\n  {older})\n"
 
 
 def fast_rules(timing: Timing, writer: Writer) -> list[Rule]:

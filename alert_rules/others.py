@@ -142,7 +142,7 @@ def _gpu_links(timing: Timing) -> Iterator[_Other]:
         timing.down,
         f"{_GPU} is slowed down by its hardware: check heat, supplies and their cables.",
         f"{reasons}_thermal_slowdown == 1\nor\n{reasons}_power_brake_slowdown == 1\nor\n{reasons}_slowdown == 1\n"
-        f"or\n{DCGM.format('rate(DCGM_FI_DEV_THERMAL_VIOLATION[5m])')} * 1e-6 > 0.05\n",
+        f"or\n{DCGM.format('rate(DCGM_FI_DEV_THERMAL_VIOLATION[5m])')} * 1e-9 > 0.05\n",
     )
     yield _Other(
         "HwsondeGpuFabricNotReady",

@@ -85,6 +85,8 @@ def _routes(timing: Timing, who: Receivers) -> list[dict[str, Any]]:
             # A part that breaks shows in a score within seconds, in what it no longer sends after half a minute, and in an alert of its own
             # after that: one page for a host, to which the later ones add.
             "group_by": HOST,
+            # Here as well, for those who take the routes over into a configuration whose top route has other times.
+            **_times(timing),
             "routes": [
                 {"matchers": [f'alertname=~"{SHARED}"'], "group_by": ["alertname", *CLUSTER]},
                 # Told at one of many hosts, and must not be hidden behind a page about something else that is open there.
@@ -105,13 +107,16 @@ def _routes(timing: Timing, who: Receivers) -> list[dict[str, Any]]:
     ]
 
 
-def configuration(timing: Timing, who: Receivers) -> dict[str, Any]:
-    """Give the whole configuration: critical alerts of the team page, warnings are tickets, the rest is only shown."""
-    times = {
+def _times(timing: Timing) -> dict[str, str]:
+    return {
         "group_wait": duration(timing.group_wait),
         "group_interval": duration(timing.group_interval),
         "repeat_interval": duration(timing.repeat),
     }
+
+
+def configuration(timing: Timing, who: Receivers) -> dict[str, Any]:
+    """Give the whole configuration: critical alerts of the team page, warnings are tickets, the rest is only shown."""
     named = ((SHOWN, ()), (PAGES, who.pages), (TICKETS, who.tickets), (ALIVE, who.watchdog))
     pagerduty = [member.url for member in who.pages if isinstance(member, PagerDuty)]
     return {
@@ -119,7 +124,7 @@ def configuration(timing: Timing, who: Receivers) -> dict[str, Any]:
         "route": {
             "receiver": SHOWN,
             "group_by": ["alertname", *HOST],
-            **times,
+            **_times(timing),
             "routes": _routes(timing, who),
         },
         # Cause over symptom.

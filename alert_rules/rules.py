@@ -8,6 +8,7 @@ from alert_rules.writing import CRITICAL, WARNING, Group, Links, Rule, Writer, l
 
 EXPORTER = 'job="hwsonde-exporter"'
 DETECTOR = 'job="hwsonde-detector"'
+_OTHER_JOBS = 'job!~"hwsonde-exporter|hwsonde-detector"'
 # Scopes of an episode that many hosts have in common.
 WIDE = "job|fabric"
 _AFTERWARDS = "10m"
@@ -95,6 +96,12 @@ def host_alerts(timing: Timing, writer: Writer) -> list[Rule]:
     ]
 
 
+def _alive() -> str:
+    """Hosts that answer: by hwsonde's exporter where they have one, else by whatever else of theirs is scraped."""
+    own, other = f"up{{{EXPORTER}}}", f"up{{{_OTHER_JOBS}}}"
+    return f"(\n  {own} == 1\n  or on (cluster, node)\n  ({other} == 1 unless on (cluster, node) {own})\n)"
+
+
 def detector_alerts(timing: Timing, writer: Writer) -> list[Rule]:
     """Alerts about the detector itself."""
     vanished, over = duration(timing.vanished), duration(timing.reads_over)
@@ -120,7 +127,7 @@ def detector_alerts(timing: Timing, writer: Writer) -> list[Rule]:
         writer.alert(
             "HwsondeDetectorStalled",
             CRITICAL,
-            f"time() - {newest} > {timing.scores_age}\nand on (cluster, node) up{{{EXPORTER}}} == 1\n"
+            f"time() - {newest} > {timing.scores_age}\nand on (cluster, node) {_alive()}\n"
             'unless on (cluster) ALERTS{alertname="HwsondeDetectorDown",alertstate="firing"}\n',
             wording.DETECTOR_STALLED,
             wait=timing.stalled,

@@ -80,7 +80,8 @@ def _tiles() -> tuple[Panel, ...]:
                 height=4,
             ),
             Query(f"time() - max(hwsonde_anomaly_window_end_timestamp_seconds{{{HOST}}})"),
-            bad=15,
+            # As late as the slower profile's alert allows: at a scrape every quarter of a minute a healthy age goes up to half a minute.
+            bad=180,
         ),
     )
 

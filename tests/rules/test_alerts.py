@@ -214,6 +214,38 @@ def test_stalled_fires_for_old_scores_while_the_exporter_answers(case: Case, tmp
     case.check(tmp_path)
 
 
+OTHER_UP = 'up{job="node",instance="n1:9100",cluster="a",node="n1"}'
+
+
+def test_stalled_fires_for_hosts_that_have_only_another_exporter(case: Case, tmp_path: Path) -> None:
+    case.series[OTHER_UP] = case.samples(("1", 3000))
+    case.series[DETECTOR_UP] = case.samples(("1", 3000))
+    case.series[WINDOW_END] = "0+0x3000"
+    # Away, and its scores stand still: that is the other exporter's alert.
+    case.series[OTHER_UP.replace("n1", "n2")] = case.samples(("0", 3000))
+    case.series[WINDOW_END.replace("n1", "n2")] = "0+0x3000"
+    case.firing("HwsondeDetectorStalled", step(case, 2 * (case.timing.scores_age + case.timing.stalled)), 1)
+    case.check(tmp_path)
+
+
+@pytest.mark.parametrize("job", ["node", "hwsonde-detector"])
+def test_another_target_does_not_stand_for_an_exporter_that_is_away(case: Case, tmp_path: Path, job: str) -> None:
+    case.series[EXPORTER_UP] = case.samples(("0", 3000))
+    case.series[OTHER_UP.replace('"node"', f'"{job}"', 1)] = case.samples(("1", 3000))
+    case.series[WINDOW_END] = "0+0x3000"
+    case.firing("HwsondeDetectorStalled", step(case, 2 * (case.timing.scores_age + case.timing.stalled)), 0)
+    case.check(tmp_path)
+
+
+def test_stalled_is_silent_for_the_detectors_own_host_where_nothing_else_of_it_is_scraped(
+    case: Case, tmp_path: Path
+) -> None:
+    case.series[DETECTOR_UP.replace("d1", "n1")] = case.samples(("1", 3000))
+    case.series[WINDOW_END] = "0+0x3000"
+    case.firing("HwsondeDetectorStalled", step(case, 2 * (case.timing.scores_age + case.timing.stalled)), 0)
+    case.check(tmp_path)
+
+
 def test_stalled_is_silent_while_learning_starts_and_while_the_exporter_is_away(case: Case, tmp_path: Path) -> None:
     case.series[EXPORTER_UP] = case.samples(("1", 3000))
     case.series[EXPORTER_UP.replace("n1", "n2")] = case.samples(("0", 3000))

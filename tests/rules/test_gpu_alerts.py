@@ -79,6 +79,35 @@ def test_a_restart_of_the_worker_loses_no_gpu(case: Case, tmp_path: Path) -> Non
     case.check(tmp_path)
 
 
+@pytest.mark.parametrize("restarted", [True, False])
+def test_no_gpu_is_lost_to_a_driver_that_was_updated_under_its_module(
+    case: Case, tmp_path: Path, restarted: bool
+) -> None:
+    """The exporter, or only its worker, is started again: no GPU can be asked until the host is, and the jobs on them go on."""
+    after = ("stale", 0) if restarted else ("0", 6000)
+    case.series[UP] = case.samples(("1", 120), after)
+    case.series[DEVICES] = case.samples(("8", 120), ("0", 6000))
+    state = f"hwsonde_gpu_nvml_state{{{HOST},state="
+    case.series[f'{state}"running"}}'] = case.samples(("1", 120), ("stale", 0))
+    case.series[f'{state}"mismatch"}}'] = case.samples(("_", 120), ("1", 6000))
+    case.series[f"hwsonde_gpu_driver_mismatch{{{HOST}}}"] = case.samples(("0", 120), ("1", 6000))
+    late = 120 + 2 * max(case.timing.down, case.timing.collector)
+    for second in range(120, late, 60):
+        case.firing("HwsondeGpuLost", step(case, second), 0)
+    case.firing("HwsondeGpuDriverMismatch", step(case, late), 1)
+    case.check(tmp_path)
+
+
+def test_a_gpu_is_lost_while_the_old_library_still_works(case: Case, tmp_path: Path) -> None:
+    """Versions on disk say nothing of a worker that goes on with what it has loaded."""
+    case.series[UP] = case.samples(("1", 120), ("0", 6000))
+    case.series[DEVICES] = case.samples(("8", 6000))
+    case.series[f'hwsonde_gpu_nvml_state{{{HOST},state="running"}}'] = case.samples(("1", 6000))
+    case.series[f"hwsonde_gpu_driver_mismatch{{{HOST}}}"] = case.samples(("1", 6000))
+    case.firing("HwsondeGpuLost", step(case, 150 + 2 * case.timing.down), 1)
+    case.check(tmp_path)
+
+
 def test_a_gpu_that_was_lost_before_the_exporter_started_again_is_still_missed(case: Case, tmp_path: Path) -> None:
     case.series[UP] = case.samples(("1", 120), ("0", 30), ("stale", 0))
     case.series[UP.replace('"3"', '"4"').replace("GPU-3", "GPU-4")] = case.samples(("1", 6000))

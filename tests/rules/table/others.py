@@ -105,7 +105,7 @@ ROWS = (
     Row("HwsondeGpuPcieErrors", *both(dcgm("PCIE_REPLAY_COUNTER"), grown(12), grown(4))),
     Row(
         "HwsondeGpuThrottled",
-        *both(dcgm("THERMAL_VIOLATION"), grown(6e6), grown(6e5)),
+        *both(dcgm("THERMAL_VIOLATION"), grown(6e9), grown(6e8)),
         also=(
             {smi("clocks_event_reasons_hw_thermal_slowdown"): turned(0, 1)},
             {smi("clocks_event_reasons_hw_power_brake_slowdown"): turned(0, 1)},
