@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -295,6 +296,28 @@ def test_what_a_killed_run_left_behind_is_put_right_by_the_next(tmp_path: Path, 
     assert not machine.policy.exists()
     assert machine.run("up").stderr == ""
     assert disabling(machine) == []
+
+
+def test_a_policy_that_another_run_needs_right_now_is_left_alone(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, bare=False)
+    machine.run("up")
+    machine.calls()
+    machine.policy.write_text(
+        "#!/bin/sh\n# made by hwsonde's ./run while it installs packages\n# packages: prometheus\nexit 101\n",
+        encoding="utf-8",
+    )
+    folder = os.open(machine.policy.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        result = machine.run("up")
+        assert result.stdout == "started up\n"
+        assert result.stderr == ""
+        assert machine.policy.exists()
+        assert disabling(machine) == []
+    finally:
+        os.close(folder)
+    assert machine.run("up").stdout == "started up\n"
+    assert not machine.policy.exists()
 
 
 def test_an_old_policy_of_ours_is_removed_where_nothing_is_missing(tmp_path: Path) -> None:
