@@ -88,6 +88,7 @@ class Exporter:
             selection=settings.runner.selection,
             privacy=settings.runner.privacy,
         )
+        self._sampler.bound(settings.runner.limit)
         self._lock = threading.Lock()
         self._answered = self._refused = 0
         self._seconds = 0.0
@@ -144,6 +145,7 @@ class Exporter:
                 self._settings = before  # so that the same settings are taken over as a whole when they come again
                 raise
             rules = settings.runner.selection, settings.runner.privacy
+            self._sampler.bound(settings.runner.limit)
             self._sampler.configure(self._fast_sources(settings), settings.hertz, *rules)
         self._runner.probe_again()
 
