@@ -347,7 +347,8 @@ def _prepared(server: _Server) -> _Server:
     try:
         server.prepare()
     except OSError as error:
-        raise _refused(*server.bind_addr, error) from error
+        host, port = server.bind_addr
+        raise _refused(host, port, error) from error
     return server
 
 
