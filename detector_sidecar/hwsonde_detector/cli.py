@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from hwsonde_detector import __version__, logs
-from hwsonde_detector.errors import ArchiveError, ConfigError, DetectorError, SourceError
+from hwsonde_detector.errors import ArchiveError, ConfigError, DetectorError, ListenError, SourceError
 from hwsonde_detector.help import EPILOGS, MAIN
 
 try:
@@ -52,7 +52,10 @@ _SHORTEST_MS = 50
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line says; give the exit status (0 good, 2 an error that the operator can mend, 1 a defect)."""
+    """Do what the command line says; give the exit status.
+
+    0 is good, 2 an error that the operator can mend, 1 a defect or an address that may be had later: then a service is started again.
+    """
     options = make_parser().parse_args(joined(sys.argv[1:] if arguments is None else arguments))
     logs.set_up()
     try:
@@ -61,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DetectorError as error:
         for line in str(error).splitlines():
             _say(f"hwsonde-detector: {line}", sys.stderr)
-        return 2
+        return 1 if isinstance(error, ListenError) else 2
     except BrokenPipeError:
         # Whoever read our output has seen enough; the interpreter must not try to flush the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

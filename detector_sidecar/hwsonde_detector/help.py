@@ -4,7 +4,8 @@ from __future__ import annotations
 
 _STATUS = """exit status:
   0    done
-  1    a defect of the program: please report the line that it wrote
+  1    a defect of the program: please report the line that it wrote; of run also an address that is not there yet or
+       is taken: start it again
   2    what the operator can mend (a flag, a file, a server): each on one line, with what to do
   130  interrupted"""
 

@@ -28,6 +28,7 @@ from hwsonde_exporter.check_rules import RULES, Finding, Limits, Reading, Severi
 from hwsonde_exporter.config import Command, Settings, load_with
 from hwsonde_exporter.errors import ConfigError, ExporterError, Reason
 from hwsonde_exporter.host import Host
+from hwsonde_exporter.nvml.check_rules import ASKING, UNASKED
 from hwsonde_exporter.nvml.client import Client
 from hwsonde_exporter.registry import Collector, load_collectors
 from hwsonde_exporter.runner import Runner, RunnerSettings
@@ -38,6 +39,9 @@ HEALTHY, UNHEALTHY, UNKNOWN = 0, 1, 2
 _TIMEOUT = 1.5
 # What a collector waits for one device, as a share of the whole: it must have time left to say which one hangs.
 _PATIENCE = 0.6
+# How long before the end collectors say that their GPUs are still being woken, or that share of a short time.
+_TELLING = 0.3
+_TELLING_SHARE = 0.4
 # For the child to judge and to write.
 _GRACE = 0.3
 _DESCRIPTORS = 1 << 16
@@ -91,7 +95,8 @@ def main(arguments: Sequence[str]) -> int:
     def work() -> str:
         reading, states, seconds = read(settings, kinds, given["timeout"])
         report = examine(reading, states, seconds, wanted, limits, given["ignore"])
-        return json.dumps([as_values(report), baseline.dump(baseline.of(reading)) if given["write_baseline"] else ""])
+        whole = given["write_baseline"] and not lacking(report)
+        return json.dumps([as_values(report), baseline.dump(baseline.of(reading)) if whole else ""])
 
     answer = in_child(work, given["timeout"] + _GRACE)
     if answer is None:
@@ -110,14 +115,17 @@ def main(arguments: Sequence[str]) -> int:
         if problem is not None and not isinstance(problem, BrokenPipeError):
             streams.tell(sys.stderr, f"hwsonde-exporter: check: the reasons cannot be written: {problem.strerror}\n")
     if given["write_baseline"]:
-        _write(given["write_baseline"], made)
+        _write(given["write_baseline"], made, lacking(report))
     return report.status
 
 
 def read(
     settings: Settings, kinds: Mapping[str, type[Collector]], timeout: float
 ) -> tuple[Reading, list[State], float]:
-    """Run the collectors that rules and baselines want, once.
+    """Run the collectors that rules and baselines want, once; for a process that ends then.
+
+    What asks NVIDIA's driver ends with that process. Nobody ends it here: a driver that holds it would keep waiting who has found the
+    rest.
 
     Parameters
     ----------
@@ -131,13 +139,13 @@ def read(
     began = time.monotonic()
     wanted = {name for rule in RULES for name in rule.collectors} | set(baseline.COLLECTORS)
     chosen = {name: hasty(kinds[name], timeout * _PATIENCE) for name in sorted(wanted & kinds.keys())}
-    enabled = frozenset(chosen) & settings.exporter.runner.enabled
-    limit = settings.exporter.runner.series_limit
-    nvml = Client(settings.exporter.nvml)
+    configured = settings.exporter.runner
+    enabled = frozenset(chosen) & configured.enabled
+    nvml = Client(settings.exporter.nvml, until=began + timeout - min(_TELLING, timeout * _TELLING_SHARE))
     runner = Runner(
         chosen,
         lambda: Host(settings.paths, ignored=settings.ignored, nvml=nvml),
-        RunnerSettings(enabled, timeout, limit),
+        RunnerSettings(enabled, timeout, configured.series_limit, configured.series_limits),
         _CLOCKS,
     )
     runner.start()
@@ -145,7 +153,6 @@ def read(
     blocks = runner.collect(timeout=max(0.05, began + timeout - time.monotonic()))
     states = runner.states()
     runner.stop()
-    nvml.stop()
     samples = [sample for block in blocks.values() for sample in block.samples]
     return Reading(samples), states, time.monotonic() - began
 
@@ -171,9 +178,14 @@ def examine(
 ) -> Report:
     """Put together what the rules, the baseline and the collectors that did not answer have to say."""
     silent = {state.name: text for state in states if (text := silence(state))}
-    findings = [found for found in judge(reading, limits) if not baseline.overrules(wanted, found)]
-    findings += baseline.compare(wanted, reading, silent)
-    findings += [Finding(Severity.UNKNOWN, "collector", name, text) for name, text in silent.items()]
+    judged = judge(reading, limits)
+    # One line says of all GPUs that they could not be asked. What they are is not known then, whatever has come of it.
+    unasked = ASKING if any(found.rule == UNASKED for found in judged) else frozenset()
+    findings = [found for found in judged if not baseline.overrules(wanted, found)]
+    findings += baseline.compare(wanted, reading, {*silent, *unasked})
+    findings += [
+        Finding(Severity.UNKNOWN, "collector", name, text) for name, text in silent.items() if name not in unasked
+    ]
     passed = (*patterns, *wanted.ignore)
     kept = tuple(found for found in findings if not ignored(found, passed))
     answered = sum(1 for state in states if state.available and not silence(state))
@@ -189,10 +201,21 @@ def silence(state: State) -> str:
     return "" if state.success else f"failed: {state.problem}"
 
 
+def lacking(report: Report) -> list[str]:
+    """What a baseline would not have since it could not be looked at, in the form that ``--ignore`` takes."""
+    unknown = [finding for finding in report.findings if finding.severity is Severity.UNKNOWN]
+    return [
+        UNASKED if finding.rule == UNASKED else f"collector:{finding.subject}"
+        for finding in unknown
+        if finding.rule == UNASKED or (finding.rule == "collector" and finding.subject in baseline.COLLECTORS)
+    ]
+
+
 def in_child(work: Callable[[], str], timeout: float) -> str | None:
     """Result of ``work``, done in a child process; None if it has not come within so many seconds.
 
-    The child holds none of this process's open files, so that whoever reads them is not kept waiting by it.
+    The child holds none of this process's open files, so that whoever reads them is not kept waiting by it. Once its result is there
+    its end is not waited for: a device may hold a thread of it for longer.
 
     Raises
     ------
@@ -220,6 +243,8 @@ def in_child(work: Callable[[], str], timeout: float) -> str | None:
             if ended:
                 break
             pieces.append(piece)
+            if piece.endswith(_END.encode()):
+                break
     with suppress(OSError):
         os.kill(child, signal.SIGKILL)
     # One that a device holds in the kernel is left to process 1.
@@ -290,8 +315,13 @@ def _baseline(path: str | None) -> Baseline:
     return Baseline() if path is None else baseline.parse(read_bytes(Path(path), "--baseline"), path)
 
 
-def _write(place: str, text: str) -> None:
-    """Write a baseline file, whole or not at all; ``-`` is standard output."""
+def _write(place: str, text: str, missing: Sequence[str] = ()) -> None:
+    """Write a baseline file, whole or not at all; ``-`` is standard output. ``missing`` is why there is no text, if it is known."""
+    if missing:
+        named = ", ".join(missing)
+        raise ConfigError(
+            f"{place}: not written, since it would lack what could not be looked at: {named}; try a longer --timeout, or --ignore them"
+        )
     if not text:
         raise ConfigError(f"{place}: not written, since the collectors did not answer in time; try a longer --timeout")
     if place == "-":

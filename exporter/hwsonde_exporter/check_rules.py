@@ -61,7 +61,7 @@ class Reading:
     def __init__(self, samples: Iterable[Sample]) -> None:
         self._rows: dict[str, list[tuple[Labels, float]]] = defaultdict(list)
         for sample in samples:
-            labels = dict(zip(sample.metric.labels, sample.labels, strict=True))
+            labels = dict(zip(sample.metric.label_names(sample.suffix), sample.labels, strict=True))
             self._rows[sample.metric.name].append((labels, sample.value))
 
     def rows(self, name: str) -> list[tuple[Labels, float]]:
@@ -261,7 +261,8 @@ def _clock_free(reading: Reading, _: Limits) -> Judged:
 
 
 def _of_gpus(rule: GpuRule) -> Rule:
-    return Rule(rule.name, rule.help, rule.collectors, lambda reading, _: rule.judge(reading))
+    severity = Severity.UNKNOWN if rule.unknown else Severity.UNHEALTHY
+    return Rule(rule.name, rule.help, rule.collectors, lambda reading, _: rule.judge(reading), severity)
 
 
 RULES = (

@@ -19,7 +19,10 @@ _MODULES = {
     "capture": "hwsonde_exporter.capture",
     "check": "hwsonde_exporter.check",
 }
+_PASSING, _WRONG = 1, 2
 _INTERRUPTED = 130  # as a shell has it: 128 and the number of the signal
+# With one of these it prints something and ends, although no other command is named.
+_PRINTING = frozenset({"--once", "--help", "-h", "--version"})
 _SERVE = Command(
     epilog="""commands, each with --help of its own:
   hwsonde-exporter           serve until a signal comes
@@ -38,7 +41,9 @@ SIGHUP reads the file again; SIGTERM and SIGINT end the program.
 
 exit status:
   0    a signal ended it, or the command is done
-  2    a flag, file or address is wrong: one line on standard error says which and what to do
+  1    it cannot serve now, and may be able to later with the same flags and files: an address that is not there yet or is
+       taken, too few threads, too little memory; start it again
+  2    a flag or file is wrong, or a right is missing: one line on standard error says which and what to do
   130  interrupted while it started or printed
 check and doctor have others.
 
@@ -65,14 +70,16 @@ def commands() -> dict[str, Command]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; gives the exit status: 0, or 2 after one line on standard error. Commands have others of their own."""
+    """Run the command; gives the exit status: 0, or 1 or 2 after one line on standard error. Commands have others of their own."""
     streams.open_all()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    # A service that ends with this is started again. Of other commands it says something else, or nothing.
+    passing = _PASSING if _serves(arguments) else _WRONG
     try:
         status = _command(arguments)
         sys.stdout.flush()
     except ExporterError as error:
-        return _fail(str(error))
+        return _fail(str(error), passing if error.passing else _WRONG)
     except BrokenPipeError:
         # Whoever read standard output has seen enough.
         streams.drop(sys.stdout)
@@ -80,12 +87,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except MemoryError:
-        return _fail("there is not enough memory; raise MemoryMax= or `ulimit -v`")
+        return _fail("there is not enough memory; raise MemoryMax= or `ulimit -v`", passing)
     except OSError as error:
         streams.drop(sys.stdout)
         where = error.filename if error.filename is not None else "standard output or a file"
-        return _fail(f"{where}: {error.strerror or error}")
+        # Flags and files that are wrong are told as such; this is what the system could not do for us.
+        return _fail(f"{where}: {error.strerror or error}", passing)
     return status
+
+
+def _serves(arguments: Sequence[str]) -> bool:
+    """Whether this is the service, which runs until it is ended."""
+    return not _PRINTING.intersection(arguments) and (not arguments or arguments[0].startswith("-"))
 
 
 def _command(arguments: Sequence[str]) -> int:
@@ -98,9 +111,9 @@ def _command(arguments: Sequence[str]) -> int:
         return end.code if isinstance(end.code, int) else 0
 
 
-def _fail(text: str) -> int:
+def _fail(text: str, status: int) -> int:
     streams.tell(sys.stderr, f"hwsonde-exporter: {text}\n")
-    return 2
+    return status
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -14,7 +14,7 @@ from hwsonde_exporter.exporter import ExporterSettings
 from hwsonde_exporter.host import Ignored, Paths
 from hwsonde_exporter.mesh.service import MOST_PEERS, MeshSettings
 from hwsonde_exporter.nvml.client import NvmlSettings
-from hwsonde_exporter.options import DEFAULT_SERIES_LIMIT, Option, options
+from hwsonde_exporter.options import DEFAULT_SERIES_LIMIT, OWN_SERIES_LIMITS, Option, options
 from hwsonde_exporter.privacy import Level, Privacy
 from hwsonde_exporter.privacy_key import read_host_key
 from hwsonde_exporter.registry import Collector
@@ -181,11 +181,13 @@ def _from_flag(option: Option, given: str | list[str]) -> object:
 def _settings(values: Mapping[str, Any], kinds: Mapping[str, type[Collector]], *, once: bool) -> Settings:
     enabled = frozenset(name for name in kinds if values[f"collector.{name}"])
     limits = dict(values["collector.series-limit"])
+    general = limits.pop("", None)
     runner = RunnerSettings(
         enabled,
         values["collector.timeout"],
-        limits.pop("", DEFAULT_SERIES_LIMIT),
-        limits,
+        DEFAULT_SERIES_LIMIT if general is None else general,
+        # A limit that somebody states for all holds for all.
+        {**OWN_SERIES_LIMITS, **limits} if general is None else limits,
         Selection(values["metrics.allow"], values["metrics.deny"]),
         _privacy(values),
     )

@@ -19,8 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from hwsonde_exporter import __version__, logs
+from hwsonde_exporter.collectors._gpu_collector import nvidia_gpus
 from hwsonde_exporter.config import Command, Settings, load_with
 from hwsonde_exporter.errors import ConfigError, Reason
+from hwsonde_exporter.host import Host
+from hwsonde_exporter.nvml.check_rules import ASKING
 from hwsonde_exporter.registry import load_collectors
 from hwsonde_exporter.service import make_exporter
 from hwsonde_exporter.state import State
@@ -148,21 +151,24 @@ exit status:
 
 def examine(states: Iterable[State], settings: Settings) -> Report:
     """Put together what is known of the collectors, the process and its settings."""
+    gpus = bool(nvidia_gpus(Host(settings.paths)))
     return Report(
         __version__,
         f"{platform.system()} {platform.release()}",
         platform.python_version(),
         _user(),
         _capabilities(),
-        tuple(map(judge, states)),
+        tuple(judge(state, gpus=gpus) for state in states),
         tuple(_remarks(settings)),
     )
 
 
-def judge(state: State) -> Finding:
-    """What is said of a collector in this state."""
+def judge(state: State, *, gpus: bool = False) -> Finding:
+    """What is said of a collector in this state; ``gpus`` is whether there are GPUs of NVIDIA's on the bus, for a driver to use."""
     if not state.available:
-        verdict = Verdict.BLOCKED if state.reason in _BLOCKING else Verdict.ABSENT
+        # The driver is the kernel's part of a GPU: where there is one, it is not the host that has nothing to read.
+        unused = gpus and state.name in ASKING and state.reason == Reason.NO_KERNEL_SUPPORT
+        verdict = Verdict.BLOCKED if unused or state.reason in _BLOCKING else Verdict.ABSENT
         verdict = Verdict.OFF if state.reason == Reason.DISABLED else verdict
         return Finding(state.name, verdict, reason=state.reason, text=state.detail)
     if state.hanging is not None:

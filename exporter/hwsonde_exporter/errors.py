@@ -4,8 +4,8 @@ Tree::
 
     ExporterError               one line, meant for the operator; the program ends with status 2
     |-- ConfigError             a flag or a configuration file is wrong (file, line, key, what is allowed)
-    |-- ListenError             the address cannot be bound (taken, or not ours)
-    |-- ThreadError             the system gives this program no more threads
+    |-- ListenError             the address cannot be bound (taken, or not ours, or not yet); serving ends with status 1
+    |-- ThreadError             the system gives this program no more threads; serving ends with status 1
     CollectorError              a collector could not do its work this time; never ends the program
     |-- Unavailable             it cannot work on this host, with one of the reasons below
     |-- ReadError               a kernel file vanished, could not be read or holds what its parser does not understand
@@ -27,7 +27,15 @@ class Reason(StrEnum):
 
 
 class ExporterError(Exception):
-    """Base of the errors that end the program with one line on standard error."""
+    """Base of the errors that end the program with one line on standard error.
+
+    Attributes
+    ----------
+    passing
+        Whether a later start may be spared it though nobody changes a flag or a file: then a service is to be started again.
+    """
+
+    passing = False
 
 
 class ConfigError(ExporterError):
@@ -35,11 +43,25 @@ class ConfigError(ExporterError):
 
 
 class ListenError(ExporterError):
-    """The listen address cannot be bound."""
+    """The listen address cannot be bound, or nothing listens any more.
+
+    Parameters
+    ----------
+    text
+        The line.
+    passing
+        As for all errors. An address may come and a port may become free; a right that a port wants does not come by itself.
+    """
+
+    def __init__(self, text: str, *, passing: bool = True) -> None:
+        super().__init__(text)
+        self.passing = passing
 
 
 class ThreadError(ExporterError):
     """The system gives this program no more threads."""
+
+    passing = True
 
 
 class CollectorError(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +33,9 @@ class ExporterSettings:
 
     ``mesh`` is for the mesh probe, which runs where the collector ``network_probe`` does; ``remote_groups`` are names for the
     addresses of other hosts, ``workloads`` the bounds on workloads, ``nvml`` how NVIDIA's library is asked.
+
+    ``once`` is for an exporter that is asked once: for how many seconds its collectors of GPUs wait for a driver that wakes them,
+    and fail if it has not done so then. None for one that is asked again, whose GPUs may come later.
     """
 
     runner: RunnerSettings
@@ -40,6 +44,7 @@ class ExporterSettings:
     remote_groups: tuple[RemoteGroup, ...] = ()
     workloads: WorkloadOptions = field(default_factory=WorkloadOptions)
     nvml: NvmlSettings = field(default_factory=NvmlSettings)
+    once: float | None = None
 
 
 class Exporter:
@@ -78,7 +83,8 @@ class Exporter:
         self._started = clocks.wall()
         self._settings = settings
         self._mesh = Mesh()
-        self._nvml = Client(settings.nvml)
+        until = None if settings.once is None else time.monotonic() + settings.once
+        self._nvml = Client(settings.nvml, until=until)
         self._runner = Runner(kinds, self._new_host, settings.runner, clocks)
         self._sampler = Sampler(
             self._fast_sources(settings),
@@ -88,6 +94,7 @@ class Exporter:
             selection=settings.runner.selection,
             privacy=settings.runner.privacy,
         )
+        self._sampler.bound(settings.runner.limit)
         self._lock = threading.Lock()
         self._answered = self._refused = 0
         self._seconds = 0.0
@@ -144,6 +151,7 @@ class Exporter:
                 self._settings = before  # so that the same settings are taken over as a whole when they come again
                 raise
             rules = settings.runner.selection, settings.runner.privacy
+            self._sampler.bound(settings.runner.limit)
             self._sampler.configure(self._fast_sources(settings), settings.hertz, *rules)
         self._runner.probe_again()
 

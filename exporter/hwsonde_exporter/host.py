@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -92,7 +93,14 @@ class FileReader:
         ReadError
             If the file does not exist, cannot be read, or is larger than any kernel table.
         """
-        key = os.fspath(path)
+        return self._read(os.fspath(path), sys.maxsize)
+
+    def read_start(self, path: Path | str, most: int) -> bytes:
+        """The first lines of ``path``, of at most so many bytes: the kernel makes no more of it. As `read` otherwise."""
+        data = self._read(os.fspath(path), most)
+        return data if len(data) < most else data[: data.rfind(b"\n") + 1]
+
+    def _read(self, key: str, most: int) -> bytes:
         slot = self._slots.get(key)
         if slot is None:
             with self._lock:
@@ -101,7 +109,7 @@ class FileReader:
             try:
                 if slot.descriptor is None:
                     slot.descriptor = _open(key)
-                data = _read_all(slot.descriptor, key)
+                data = _read_all(slot.descriptor, key, most)
             except OSError as error:
                 _close(slot)
                 raise ReadError(f"{key}: {error.strerror or error}") from error
@@ -148,13 +156,14 @@ def _open(key: str) -> int:
     return os.open(key, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
 
 
-def _read_all(descriptor: int, key: str) -> bytes:
+def _read_all(descriptor: int, key: str, most: int = sys.maxsize) -> bytes:
+    """All of a file, or its first ``most`` bytes."""
     # Only an empty answer is the end: a seq_file gives whole records of about a page together, and one long record (a
     # CPU in cpuinfo, an overlay in mountinfo) leaves the page before it half empty.
-    data = os.pread(descriptor, _CHUNK, 0)
+    data = os.pread(descriptor, min(_CHUNK, most), 0)
     pieces, size = [data], len(data)
-    while data:
-        data = os.pread(descriptor, _CHUNK, size)
+    while data and size < most:
+        data = os.pread(descriptor, min(_CHUNK, most - size), size)
         pieces.append(data)
         size += len(data)
         if size > MAX_FILE_BYTES:

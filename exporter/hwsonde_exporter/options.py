@@ -17,6 +17,8 @@ from hwsonde_exporter.workload_options import WorkloadOptions
 
 DEFAULT_PORT = 9880
 DEFAULT_SERIES_LIMIT = max(2000, 16 * (os.cpu_count() or 1))
+# Where the largest hosts there are have more: eight GPUs with 18 links of NVLink 5 each, of which every link has 16 series.
+OWN_SERIES_LIMITS = {"gpu_nvlink_health": max(4000, DEFAULT_SERIES_LIMIT)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +104,9 @@ def options(kinds: Mapping[str, type[Collector]]) -> dict[str, Option]:
         Option(
             "collector.series-limit",
             values.series_limit(kinds),
-            (("", DEFAULT_SERIES_LIMIT),),
-            "greatest number of series of one collector (default 2000, or 16 a CPU where that is more); may be repeated with the name of "
-            "a collector, as in rdma=5000",
+            (),
+            "greatest number of series of one collector, and as many again of those that the fast sampler makes of it (default 2000, or 16 "
+            "a CPU where that is more; gpu_nvlink_health=4000); may be repeated with the name of a collector, as in rdma=5000",
             many=True,
         ),
         Option(

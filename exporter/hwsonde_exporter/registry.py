@@ -76,6 +76,22 @@ class FastSource(Protocol):
         """Give the present raw value of each quantity and label set: a counter's total or a gauge's value."""
 
 
+@runtime_checkable
+class BoundedSource(FastSource, Protocol):
+    """A fast source of as many things as programs make of them, such as network devices: it gives no more than it is told.
+
+    Attributes
+    ----------
+    most
+        How many observations it may give. The sampler sets it before each tick.
+    left_out
+        How many more there were to give when they were last counted.
+    """
+
+    most: int
+    left_out: int
+
+
 AnyCollector = TypeVar("AnyCollector", bound=type[Collector])
 _TABLE: dict[str, type[Collector]] = {}
 

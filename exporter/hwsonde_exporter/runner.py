@@ -33,7 +33,7 @@ class RunnerSettings:
     timeout
         Seconds that a scrape waits for its collectors when it does not say itself.
     series_limit
-        Greatest number of series of one collector.
+        Greatest number of series of one collector, and of what is sampled of it.
     series_limits
         The same for collectors that have a limit of their own, by name.
     selection

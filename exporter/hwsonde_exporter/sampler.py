@@ -3,200 +3,57 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from math import isfinite
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from time import sleep as _sleep
 
 from hwsonde_exporter.errors import ThreadError
-from hwsonde_exporter.exposition import Block, Shape, block_of
-from hwsonde_exporter.histogram import deviation_metric
-from hwsonde_exporter.metric import Kind, Metric, Sample
-from hwsonde_exporter.moments import Moments
+from hwsonde_exporter.exposition import Block
 from hwsonde_exporter.privacy import SHOW, Privacy
-from hwsonde_exporter.registry import FastSource, Quantity
+from hwsonde_exporter.registry import BoundedSource, FastSource, Quantity
+from hwsonde_exporter.sampled import SourceSeries, derived_metrics
 from hwsonde_exporter.selection import EVERYTHING, Selection
 from hwsonde_exporter.threads import spawn
 
+__all__ = ["Sampler", "SamplerCounts", "SourceSeries", "derived_metrics"]
+
 _LOG = logging.getLogger(__name__)
 
-WINDOW_SECONDS = 60
 # A source that fails is left alone for so long, so that a broken one does not cost ten exceptions a second.
 _RETRY_SECONDS = 1.0
 # A source that keeps the loop waiting for so long is left to its thread, and a fresh thread goes on with the rest.
 _HANG_SECONDS = 2.0
 
-Observation = tuple[Quantity, tuple[str, ...], float]
-
-
-def derived_metrics(quantity: Quantity) -> tuple[Metric, ...]:
-    """The families that the sampler publishes for a quantity.
-
-    In this order: the summary (``<family>_sum``, ``<family>_count``), ``<family>_squared_deviation_total``,
-    ``<family>_minimum``, ``<family>_maximum``.
-    """
-    summary = quantity.metric
-    described = summary.help.rstrip(".")
-    common = {"labels": summary.labels, "subsystem": summary.subsystem, "source": summary.source}
-    return (
-        summary,
-        deviation_metric(summary, quantity.reference),
-        Metric(
-            f"{summary.name}_minimum",
-            Kind.GAUGE,
-            f"{described}: least observation of the trailing {WINDOW_SECONDS} s.",
-            **common,  # type: ignore[arg-type]
-        ),
-        Metric(
-            f"{summary.name}_maximum",
-            Kind.GAUGE,
-            f"{described}: greatest observation of the trailing {WINDOW_SECONDS} s.",
-            **common,  # type: ignore[arg-type]
-        ),
-    )
-
 
 @dataclass(frozen=True, slots=True)
 class SamplerCounts:
-    """What the sampler says of itself: ``late`` ticks were skipped, ``refused`` observations dropped, ``errors`` by source."""
+    """What the sampler says of itself: ``late`` ticks were skipped, ``refused`` observations dropped, ``errors`` by source.
+
+    ``series`` are those of the latest block of each source; ``beyond`` counts those that its blocks lacked for its limit.
+    """
 
     ticks: int
     late: int
     refused: int
     errors: Mapping[str, int]
-
-
-class Series:
-    """One quantity with one set of labels: turns raw readings into observations."""
-
-    __slots__ = ("_previous", "_previous_time", "labels", "moments", "quantity", "seen")
-
-    def __init__(self, quantity: Quantity, labels: tuple[str, ...]) -> None:
-        self.quantity = quantity
-        self.labels = labels
-        self.moments = Moments(quantity.reference, WINDOW_SECONDS)
-        self.seen = 0.0
-        self._previous: float | None = None
-        self._previous_time = 0.0
-
-    def read(self, raw: float, now: float) -> bool:
-        """Take a raw reading of monotonic time ``now``; False if it gave no observation though it should have.
-
-        A counter's observation is its difference over the time that really passed. One that went backwards gives none,
-        and neither does a value that is negative or not finite: the sum of a summary must never decrease.
-        """
-        self.seen = now
-        if self.quantity.cumulative:
-            previous, elapsed = self._previous, now - self._previous_time
-            self._previous, self._previous_time = (raw, now) if isfinite(raw) else (None, now)
-            if previous is None:
-                return True
-            if elapsed <= 0:
-                return False
-            raw = (raw - previous) / elapsed
-        if not 0.0 <= raw < float("inf"):
-            return False
-        self.moments.observe(raw, int(now))
-        return True
-
-
-class SourceSeries:
-    """All series of one source.
-
-    The source gives its observations in the same order from tick to tick, so a series is found by comparing with the one
-    that stood at this place before; only where that fails is it looked up.
-
-    Parameters
-    ----------
-    quantities
-        The quantities that the source declares; others are refused.
-    """
-
-    def __init__(self, quantities: Collection[Quantity]) -> None:
-        self._metrics = {quantity.metric.name: derived_metrics(quantity) for quantity in quantities}
-        self._by_key: dict[tuple[str, tuple[str, ...]], Series] = {}
-        self._order: list[Series] = []
-        self._quantities: tuple[Quantity, ...] = ()
-        self._labels: tuple[tuple[str, ...], ...] = ()
-        self._shape: Shape | None = None
-        self._selection = EVERYTHING
-        self._privacy = SHOW
-
-    def select(self, selection: Selection, privacy: Privacy) -> None:
-        """Publish only these metrics from now on, and only this of their labels."""
-        if (selection, privacy) != (self._selection, self._privacy):
-            self._selection, self._privacy, self._shape = selection, privacy, None
-
-    def read(self, observations: Sequence[Observation], now: float) -> int:
-        """Take the readings of one tick; gives the number of those that gave no observation."""
-        if not observations:
-            return 0
-        quantities, labels, raws = zip(*observations, strict=True)
-        if quantities != self._quantities or labels != self._labels:
-            return self._read_anew(observations, now)
-        refused = 0
-        for series, raw in zip(self._order, raws, strict=True):
-            if not series.read(raw, now):
-                refused += 1
-        return refused
-
-    def block(self, now: float) -> Block:
-        """Moments of all series at monotonic time ``now``; those that have not been read for the window are forgotten."""
-        gone = [key for key, series in self._by_key.items() if now - series.seen > WINDOW_SECONDS]
-        for key in gone:
-            del self._by_key[key]
-        if gone:
-            self._quantities = ()
-        samples: list[Sample] = []
-        for series in self._by_key.values():
-            moments, labels = series.moments, series.labels
-            summary, squares, minimum, maximum = self._metrics[series.quantity.metric.name]
-            samples.append(Sample(summary, labels, moments.total.value, "_sum"))
-            samples.append(Sample(summary, labels, moments.count, "_count"))
-            samples.append(Sample(squares, labels, moments.squares.value))
-            extremes = moments.extremes(int(now))
-            if extremes is not None:
-                samples.append(Sample(minimum, labels, extremes[0]))
-                samples.append(Sample(maximum, labels, extremes[1]))
-        block = block_of(samples, self._shape, self._selection, self._privacy)
-        self._shape = block.shape
-        return block
-
-    def _read_anew(self, observations: Sequence[Observation], now: float) -> int:
-        """Look every series up, and remember their order if it may be relied upon in the next tick."""
-        refused = 0
-        order: list[Series] = []
-        taken: set[tuple[str, tuple[str, ...]]] = set()
-        for quantity, labels, raw in observations:
-            key = (quantity.metric.name, labels)
-            if key[0] not in self._metrics or len(labels) != len(quantity.metric.labels) or key in taken:
-                refused += 1
-                continue
-            taken.add(key)
-            series = self._by_key.get(key)
-            if series is None:
-                series = self._by_key[key] = Series(quantity, labels)
-            order.append(series)
-            if not series.read(raw, now):
-                refused += 1
-        sound = len(order) == len(observations)
-        self._order = order if sound else []
-        self._quantities = tuple(quantity for quantity, _, _ in observations) if sound else ()
-        self._labels = tuple(labels for _, labels, _ in observations) if sound else ()
-        return refused
+    series: Mapping[str, int] = field(default_factory=dict)
+    beyond: Mapping[str, int] = field(default_factory=dict)
 
 
 class _Source:
     """A source in the loop, with its series and when it may be asked again."""
 
-    __slots__ = ("busy", "errors", "make", "name", "observer", "retry", "series", "troubled")
+    __slots__ = ("bounded", "busy", "errors", "full", "make", "name", "observer", "retry", "series", "troubled")
 
     def __init__(self, name: str, quantities: Collection[Quantity], make: Callable[[], FastSource]) -> None:
         self.name = name
         self.make = make
         self.observer: FastSource | None = None
+        self.bounded: BoundedSource | None = None  # the observer, if it can be told how much is of use
         self.series = SourceSeries(quantities)
+        self.full = False
         self.retry = float("-inf")
         self.errors = 0
         self.troubled = False
@@ -245,6 +102,7 @@ class Sampler:
         self._running = self._short = False
         self._busy: tuple[_Source, float] | None = None
         self._ticks = self._late = self._refused = 0
+        self._limit: Callable[[str], int] = lambda _: sys.maxsize
         self.configure(kinds, hertz, selection, privacy)
 
     def configure(
@@ -262,9 +120,17 @@ class Sampler:
             }
             for source in self._sources.values():
                 source.series.select(selection, privacy)
+                source.series.bound(self._limit(source.name))
             self._period = 1.0 / hertz if hertz > 0 else 0.0
             if self._running:
                 self._launch()
+
+    def bound(self, limit: Callable[[str], int]) -> None:
+        """Publish no more series of a source than ``limit`` says of its name; holds for sources that come later, too."""
+        with self._lock:
+            self._limit = limit
+            for source in self._sources.values():
+                source.series.bound(limit(source.name))
 
     def start(self) -> None:
         """Start the loop; returns at once."""
@@ -285,13 +151,25 @@ class Sampler:
         with self._lock:
             chosen = [source for source in self._sources.values() if names is None or source.name in names]
             found = {source.name: source.series.block(now) for source in chosen}
+            filled = [source.name for source in chosen if source.series.full and not source.full]
+            for source in chosen:
+                source.full = source.series.full
+        for name in filled:
+            _LOG.warning("sampler: %s has more series than its limit; raise --collector.series-limit %s=N", name, name)
         return {name: block for name, block in found.items() if block.values}
 
     def counts(self) -> SamplerCounts:
         """What the sampler says of itself."""
         with self._lock:
-            errors = {source.name: source.errors for source in self._sources.values()}
-            return SamplerCounts(self._ticks, self._late, self._refused, errors)
+            sources = self._sources.values()
+            return SamplerCounts(
+                self._ticks,
+                self._late,
+                self._refused,
+                {source.name: source.errors for source in sources},
+                {source.name: source.series.size for source in sources},
+                {source.name: source.series.beyond for source in sources if source.series.beyond},
+            )
 
     def tick(self, generation: int | None = None) -> None:
         """Read every source once; ends early when another thread has taken over (``generation`` is no longer the present one)."""
@@ -319,6 +197,9 @@ class Sampler:
         try:
             if source.observer is None:
                 source.observer = source.make()
+                source.bounded = source.observer if isinstance(source.observer, BoundedSource) else None
+            if source.bounded is not None:
+                source.bounded.most = source.series.most
             observations = source.observer.observe()
         except BaseException as error:  # noqa: BLE001  (even one that calls sys.exit must harm no other)
             self._note_failure(source, began, error)
@@ -329,7 +210,8 @@ class Sampler:
             source.busy = False
             if generation != self._generation:
                 return
-            self._refused += source.series.read(observations, now)
+            more = source.bounded.left_out if source.bounded is not None else 0
+            self._refused += source.series.read(observations, now, more)
             recovered, source.troubled = source.troubled, False
         if recovered:
             _LOG.info("sampler: %s answers again", source.name)

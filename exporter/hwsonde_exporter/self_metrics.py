@@ -67,14 +67,18 @@ ERRORS = _metric(
     source="runner",
 )
 SERIES = _metric(
-    "series", Kind.GAUGE, "Series that the collector's latest success gave.", ("collector",), source="runner"
+    "series",
+    Kind.GAUGE,
+    "Series that the collector's latest success gave, and those that the fast sampler makes of it.",
+    ("collector",),
+    source="runner, sampler",
 )
 DROPPED = _metric(
     "dropped_series_total",
     Kind.COUNTER,
     "Samples left out: beyond the collector's series limit, duplicate, not declared or not a number.",
     ("collector", "reason"),
-    source="runner",
+    source="runner, sampler",
 )
 REJECTED = _metric(
     "rejected_readings_total",
@@ -218,7 +222,7 @@ def own_samples(
     """
     samples = [Sample(BUILD_INFO, (__version__, platform.python_version()), 1), Sample(RELOAD, (), int(reload_success))]
     for state in states:
-        samples += _of_collector(state)
+        samples += _of_collector(state, sampler)
     samples += [
         Sample(SCRAPES, (), scrapes.answered),
         Sample(REFUSED, (), scrapes.refused),
@@ -243,20 +247,25 @@ def own_samples(
     return samples
 
 
-def _of_collector(state: State) -> list[Sample]:
+def _of_collector(state: State, sampler: SamplerCounts | None) -> list[Sample]:
     name = (state.name,)
     samples = [Sample(AVAILABLE, (state.name, state.reason), int(state.available))]
     if not state.available:
         return samples
+    sampled, dropped = 0, dict(state.dropped)
+    if sampler is not None:
+        sampled, beyond = sampler.series.get(state.name, 0), sampler.beyond.get(state.name, 0)
+        if beyond:
+            dropped["limit"] = dropped.get("limit", 0) + beyond
     if state.success is not None:
         samples.append(Sample(SUCCESS, name, int(state.success)))
-        samples.append(Sample(SERIES, name, state.series if state.success else 0))
+        samples.append(Sample(SERIES, name, (state.series if state.success else 0) + sampled))
     if state.duration is not None:
         samples.append(Sample(DURATION, name, state.duration))
     if state.last_success is not None:
         samples.append(Sample(LAST_SUCCESS, name, state.last_success))
     samples += [Sample(ERRORS, (state.name, reason), count) for reason, count in state.errors.items()]
-    samples += [Sample(DROPPED, (state.name, reason), count) for reason, count in state.dropped.items()]
+    samples += [Sample(DROPPED, (state.name, reason), count) for reason, count in dropped.items()]
     if state.rejected:
         samples.append(Sample(REJECTED, name, state.rejected))
     return samples

@@ -41,6 +41,8 @@ _MAX_BODY_BYTES = 64 << 10
 _MAX_CONNECTIONS = 256
 _BACKLOG = 128
 _HANDSHAKE = b"\x16"  # the first byte of a TLS connection
+# Why an address cannot be bound at any later moment either: no right to the port, no such kind of address in this kernel.
+_LASTING = frozenset({errno.EACCES, errno.EPERM, errno.EAFNOSUPPORT})
 _NO_TLS = b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\n\r\nthis port speaks HTTPS only\n"
 
 
@@ -346,7 +348,7 @@ def _prepared(server: _Server) -> _Server:
         server.prepare()
     except OSError as error:
         host, port = server.bind_addr
-        raise ListenError(_explain(host, port, error)) from error
+        raise _refused(host, port, error) from error
     return server
 
 
@@ -365,7 +367,12 @@ def _bound(address: tuple[str, int], make: Callable[[tuple[str, int]], _Server])
                 break
         else:
             return server
-    raise ListenError(_explain(host, port, failure))
+    raise _refused(host, port, failure)
+
+
+def _refused(host: str, port: int, failure: OSError | None) -> ListenError:
+    lasting = failure is not None and failure.errno in _LASTING
+    return ListenError(_explain(host, port, failure), passing=not lasting)
 
 
 def _explain(host: str, port: int, failure: OSError | None) -> str:

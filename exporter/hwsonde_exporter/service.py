@@ -36,12 +36,19 @@ _LOG = logging.getLogger(__name__)
 # A program that is asked to end does so within a second; this leaves time to close the interpreter.
 _STOP_SECONDS = 0.6
 _BACKGROUND_SECONDS = 10.0
+# Of these, for GPUs that have to be woken: the rest is for what is asked of them then.
+_WAKING_SECONDS = 8.0
 _CLOCKS = Clocks(time.monotonic, time.time)
 
 
 def make_exporter(settings: Settings, kinds: Mapping[str, type[Collector]], *, lasting: bool = True) -> Exporter:
-    """Exporter with these settings, not started; if it is not ``lasting``, without sampler and mesh probe, which need time."""
-    chosen = settings.exporter if lasting else replace(settings.exporter, hertz=0.0, mesh=MeshSettings())
+    """Exporter with these settings, not started.
+
+    One that is not ``lasting`` is asked once: it has no sampler and no mesh probe, which need time, and GPUs that nobody could ask are a
+    failure of their collectors.
+    """
+    once = replace(settings.exporter, hertz=0.0, mesh=MeshSettings(), once=_WAKING_SECONDS)
+    chosen = settings.exporter if lasting else once
     return Exporter(kinds, settings.paths, chosen, _CLOCKS, settings.ignored, settings.textfiles)
 
 

@@ -57,10 +57,11 @@ def _listening(descriptor: int, name: str) -> socket.socket:
         os.set_inheritable(descriptor, False)  # noqa: FBT003
         found = socket.socket(fileno=descriptor)
     except OSError as error:
-        raise ListenError(f"socket {shown} from systemd cannot be used: {error.strerror}; {wanted}") from error
+        text = f"socket {shown} from systemd cannot be used: {error.strerror}; {wanted}"
+        raise ListenError(text, passing=False) from error
     listens = found.type == socket.SOCK_STREAM and found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
     if found.family not in {socket.AF_INET, socket.AF_INET6} or not listens:
-        raise ListenError(f"socket {shown} from systemd is no listening TCP socket; {wanted}")
+        raise ListenError(f"socket {shown} from systemd is no listening TCP socket; {wanted}", passing=False)
     return found
 
 
@@ -100,6 +101,7 @@ class Notifier:
     def _send(self, text: str) -> None:
         if not self._address:
             return
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as connection, suppress(OSError):
+        # Not for want of a descriptor either does the service end.
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as connection:
             connection.settimeout(1.0)
             connection.sendto(text.encode(), self._address)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from tests.deploy.kubernetes import (
     validate,
     workloads,
 )
+from tests.docs.markdown import blocks
 
 MANIFESTS = [
     path
@@ -125,6 +127,23 @@ def test_a_node_has_one_exporter_and_one_with_gpus_that_of_the_runtime(tmp_path:
     else:
         assert "runtimeClassName" not in pod(daemon)
         assert not environment
+
+
+@each_version
+def test_the_check_before_a_job_sees_gpus_as_the_exporter_does(tmp_path: Path, version: str) -> None:
+    (shown,) = [
+        block for block in blocks(ROOT / "docs" / "check.md") if any("initContainers" in line for line in block.lines)
+    ]
+    spec = yaml.safe_load("\n".join(shown.lines))
+    spec["containers"] = [{"name": "job", "image": "job"}]
+    validate({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "job"}, "spec": spec}, version)
+    (container,) = spec["initContainers"]
+    command = re.match(r"hwsonde-exporter (.*?);", container["command"][2])
+    assert command
+    exporter_parser().parse_args(shlex.split(command[1]))
+    of_gpus = pod(one(mine(tmp_path, components=("gpus",)), "DaemonSet", "hwsonde-exporter-gpus"))
+    assert spec["runtimeClassName"] == of_gpus["runtimeClassName"]
+    assert container["env"] == of_gpus["containers"][0]["env"]
 
 
 @pytest.mark.parametrize("components", [COMPONENTS, COMPONENTS[::-1]], ids=["gpus first", "gpus last"])

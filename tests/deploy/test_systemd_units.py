@@ -112,6 +112,18 @@ def test_services_run_without_root_from_the_documented_place(service: Path) -> N
     assert unit["RestartPreventExitStatus"] == "2"
 
 
+@pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
+def test_services_start_when_there_are_addresses_and_try_until_there_are(service: Path) -> None:
+    """At boot an address that is to be listened on may come late, or later than the target that should stand for it."""
+    unit = Unit(service)
+    for key in ("Wants", "After"):
+        assert "network-online.target" in " ".join(unit.all_of(key)).split()
+    assert unit["Service"]["Restart"] == "always"
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0"
+    # What cannot be had is asked for now and then, and not at the cost of the jobs.
+    assert int(unit["Service"]["RestartSec"]) >= 5
+
+
 def test_the_detector_has_no_capability() -> None:
     unit = Unit(DETECTOR)["Service"]
     assert unit["AmbientCapabilities"] == unit["CapabilityBoundingSet"] == ""

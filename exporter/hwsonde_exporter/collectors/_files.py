@@ -11,6 +11,8 @@ from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
 
 PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+# Looks at the beginning of a long table for one at all of it: ten seconds, at ten a second.
+_LOOKS = 99
 
 
 def read_or_none(host: Host, path: Path | str) -> bytes | None:
@@ -97,8 +99,34 @@ def is_link(path: Path | str) -> bool:
     return os.path.islink(path)  # noqa: PTH114  as above
 
 
-def read_net(host: Host, name: str) -> bytes:
-    """Content of a file of the host's network namespace.
+class Beginning:
+    """How much of a long table is of use to whoever reads it ten times a second and has room for its first rows only.
+
+    Rows come and go, so that all of it is looked at now and then.
+    """
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._looks = 0
+
+    def due(self) -> int:
+        """Bytes that are to be read now; 0 for all of them."""
+        self._looks += 1
+        if not self._size or self._looks > _LOOKS:
+            self._looks = 0
+        return self._size if self._looks else 0
+
+    def note(self, end: int) -> bool:
+        """Take down where the first row ended that there was no room for, 0 if there was room for all; gives whether all was read."""
+        whole = not self._looks
+        if whole or not end:
+            # Numbers grow.
+            self._size = end + end // 16 + 64 if end else 0
+        return whole
+
+
+def read_net(host: Host, name: str, most: int = 0) -> bytes:
+    """Content of a file of the host's network namespace; not more than its first ``most`` bytes, unless that is 0.
 
     Process 1 is in the host's namespace, so its ``net`` folder is the host's even where the exporter runs in a container
     with a network of its own. Where /proc/1 is hidden (``hidepid``, a container without the host's processes), the
@@ -111,8 +139,19 @@ def read_net(host: Host, name: str) -> bytes:
     """
     base = host.paths.procfs
     try:
-        return host.files.read(f"{base}/1/net/{name}")
+        return read_start(host, f"{base}/1/net/{name}", most)
     except ReadError:
         if exists(f"{base}/1/net"):
             raise  # the host's network is there to be seen: what it lacks must not come from our own
-        return host.files.read(f"{base}/net/{name}")
+        return read_start(host, f"{base}/net/{name}", most)
+
+
+def read_start(host: Host, path: str, most: int) -> bytes:
+    """First lines of a file that is read again and again, of at most so many bytes; all of it if that is 0.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read.
+    """
+    return host.files.read_start(path, most) if most else host.files.read(path)

@@ -9,7 +9,7 @@ from hwsonde_exporter.collectors._files import link_name, read_once_or_none
 from hwsonde_exporter.collectors._gpu_rows import Converter, Row
 from hwsonde_exporter.collectors._nvidia_procfs import has_driver
 from hwsonde_exporter.collectors._pci import devices
-from hwsonde_exporter.errors import Reason, Unavailable
+from hwsonde_exporter.errors import ReadError, Reason, Unavailable
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Metric, Sample
 from hwsonde_exporter.nvml.answer import Answer, Device, WorkerState
@@ -101,8 +101,11 @@ class GpuReadings:
         self._shown: tuple[tuple[Device, ...], list[Sample]] = ((), [])
 
     def probe(self) -> None:
-        """Raise `Unavailable` where there is no GPU, no library, or no GPU that has any of this."""
-        answer = client_of(self.host).collect(self.groups, self.every)
+        """Raise `Unavailable` where there is no GPU, no library, or no GPU that has any of this.
+
+        Raises `ReadError` where nobody will ask again and the driver has not answered.
+        """
+        answer = self._ask(client_of(self.host))
         reason = _REASONS.get(answer.state)
         # What was lost while it worked is still reported as lost.
         if reason is not None and not answer.devices:
@@ -123,7 +126,7 @@ class GpuReadings:
         """
         client, answer, self._probed = self.host.nvml, self._probed, None
         if answer is None and client is not None:
-            answer = client.collect(self.groups, self.every)
+            answer = self._ask(client)
         if answer is None:
             return []
         before, samples = self._shown
@@ -131,6 +134,12 @@ class GpuReadings:
             samples = self.samples(answer)
             self._shown = (answer.devices, samples)
         return samples
+
+    def _ask(self, client: Client) -> Answer:
+        answer = client.collect(self.groups, self.every)
+        if answer.unanswered:
+            raise ReadError(f"the GPUs could not be asked ({answer.state}): {answer.detail}")
+        return answer
 
     def samples(self, answer: Answer) -> list[Sample]:
         """Give the samples of an answer."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
 from hwsonde_exporter import parsing
 from hwsonde_exporter.collectors._counters import SteadySum
-from hwsonde_exporter.collectors._files import link_name, read_net, sys_number, sys_text
+from hwsonde_exporter.collectors._files import Beginning, link_name, read_net, sys_number, sys_text
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -148,6 +149,13 @@ _SOFTNET_COUNTERS = (
     (10, SOFTNET_FLOW_LIMITED),
 )
 
+_FAST_COLUMNS = (
+    (BYTES_SAMPLED, 0, "received"),
+    (BYTES_SAMPLED, 8, "transmitted"),
+    (PACKETS_SAMPLED, 1, "received"),
+    (PACKETS_SAMPLED, 9, "transmitted"),
+)
+
 # Columns of net/dev behind the colon.
 _COLUMNS: tuple[tuple[int, Metric, tuple[str, ...]], ...] = (
     (0, BYTES, ("received",)),
@@ -208,6 +216,9 @@ class NetworkCollector:
 
     def __init__(self, host: Host) -> None:
         self.host = host
+        self.most = sys.maxsize
+        self.left_out = 0
+        self._beginning = Beginning()
         self._sys = str(host.paths.sys("class/net"))
         self._names: dict[bytes, str] = {}
         # The counters wrap within minutes on a busy CPU, and vanish with one that goes offline.
@@ -241,21 +252,29 @@ class NetworkCollector:
         return samples
 
     def observe(self) -> Sequence[tuple[Quantity, tuple[str, ...], float]]:
-        """Give bytes and packets so far of each device that has carried any."""
+        """Give bytes and packets so far of each device that has carried any, as far as there is room for them."""
+        data = read_net(self.host, "dev", self._beginning.due())
         observed: list[tuple[Quantity, tuple[str, ...], float]] = []
-        for label, columns in self._devices(read_net(self.host, "dev")).items():
+        beyond: list[str] = []
+        for label, columns in self._devices(data).items():
             if len(columns) < 10 or columns[1] == columns[9] == b"0":
                 continue
-            for quantity, column, direction in (
-                (BYTES_SAMPLED, 0, "received"),
-                (BYTES_SAMPLED, 8, "transmitted"),
-                (PACKETS_SAMPLED, 1, "received"),
-                (PACKETS_SAMPLED, 9, "transmitted"),
-            ):
+            if beyond or len(observed) + len(_FAST_COLUMNS) > self.most:
+                beyond.append(label)
+                continue
+            for quantity, column, direction in _FAST_COLUMNS:
                 value = parsing.number(columns[column])
                 if value is not None:
                     observed.append((quantity, (label, direction), value))
+        if self._beginning.note(self._end_of(beyond[0], data) if beyond else 0):
+            self.left_out = len(beyond) * len(_FAST_COLUMNS)
         return observed
+
+    def _end_of(self, device: str, data: bytes) -> int:
+        """Where the row of a device ends."""
+        names = (re.escape(name) for name, label in self._names.items() if label == device)
+        found = re.search(rb"^ *(?:" + b"|".join(names) + rb"):.*$", data, re.MULTILINE)
+        return found.end() if found is not None else 0
 
     def _softnet_samples(self) -> list[Sample]:
         try:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import ClassVar
 
 from hwsonde_exporter import parsing
-from hwsonde_exporter.collectors._files import entries, read_or_none, sys_number, sys_text
+from hwsonde_exporter.collectors._files import Beginning, entries, read_or_none, read_start, sys_number, sys_text
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
@@ -185,6 +186,9 @@ class StorageCollector:
 
     def __init__(self, host: Host) -> None:
         self.host = host
+        self.most = sys.maxsize
+        self.left_out = 0
+        self._beginning = Beginning()
         self._diskstats = str(host.paths.proc("diskstats"))
         self._block = str(host.paths.sys("block"))
         self._labels: dict[bytes, str] = {}
@@ -216,14 +220,15 @@ class StorageCollector:
         return samples
 
     def observe(self) -> Sequence[tuple[Quantity, tuple[str, ...], float]]:
-        """Give bytes and busy seconds so far of each device that has done I/O."""
-        data = self.host.files.read(self._diskstats)
+        """Give bytes and busy seconds so far of each device that has done I/O, as far as there is room for them."""
+        data = read_start(self.host, self._diskstats, self._beginning.due())
         # Ten times a second only the rows of whole devices are taken apart, found by the names that the last look gave.
         rows = data.count(b"\n")
         if rows != self._rows:
             self._rows = rows
             self._labels = self._label(parse_diskstats(data))
         observed: list[tuple[Quantity, tuple[str, ...], float]] = []
+        beyond: list[int] = []
         for name, label in self._labels.items():
             if not label:
                 continue
@@ -235,10 +240,15 @@ class StorageCollector:
             columns = data[start:end].split(None, 12)[1:]
             if len(columns) < 11 or columns[0] == columns[4] == b"0":
                 continue
+            if beyond or len(observed) + len(_FAST_COLUMNS) > self.most:
+                beyond.append(end)
+                continue
             for quantity, column, operation, scale in _FAST_COLUMNS:
                 value = parsing.number(columns[column])
                 if value is not None:
                     observed.append((quantity, (label, *operation), _scaled(value, scale)))
+        if self._beginning.note(beyond[0] if beyond else 0):
+            self.left_out = len(beyond) * len(_FAST_COLUMNS)
         return observed
 
     def _devices(self, data: bytes) -> dict[str, list[bytes]]:

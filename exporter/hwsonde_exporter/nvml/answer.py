@@ -84,6 +84,9 @@ class Answer:
         GPUs the driver counts, or None where it was not asked.
     driver
         Versions by name: ``driver_version``, ``nvml_version``, ``cuda_version``; empty where the worker does not run.
+    unanswered
+        Whether it was asked for by somebody who does not ask again, and the driver has said nothing of any GPU: then what is missing
+        here is not known, and no GPU lacks it.
     """
 
     state: WorkerState
@@ -91,6 +94,7 @@ class Answer:
     devices: tuple[Device, ...] = ()
     gpus: int | None = None
     driver: Mapping[str, str] = field(default_factory=dict)
+    unanswered: bool = False
 
 
 class Event(NamedTuple):

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from hwsonde_exporter.nvml.answer import WorkerState
 from hwsonde_exporter.nvml.xid import Severity, explain
 
 Labels = Mapping[str, str]
@@ -33,7 +34,22 @@ _RECOVERIES = {
 }
 _NOT_STARTED, _IN_PROGRESS = 1, 2
 _MOST_LINKS_NAMED = 4
-_UNASKED = frozenset({"no_library", "no_binding", "no_permission", "error"})
+# In these the driver has spoken: of the GPUs that it uses, or that it uses none.
+_ASKED = frozenset({WorkerState.RUNNING, WorkerState.NO_DRIVER, WorkerState.MISMATCH})
+_STUCK = "see the kernel's log, and reboot the host"
+_AGAIN = "try again"
+_UNASKED: Mapping[str, str] = {
+    WorkerState.NO_LIBRARY: "install the driver's libraries, or give the container those of the host",
+    WorkerState.NO_BINDING: "install nvidia-ml-py beside hwsonde",
+    WorkerState.NO_PERMISSION: "run as root",
+    WorkerState.ERROR: "see the kernel's log and what nvidia-smi says",
+    WorkerState.STARTING: "keep them awake by nvidia-persistenced, or try a longer --timeout",
+    WorkerState.HUNG: _STUCK,
+    WorkerState.STUCK: _STUCK,
+    WorkerState.CRASHED: _AGAIN,
+    WorkerState.STOPPED: _AGAIN,
+}
+UNASKED = "gpu_unasked"
 
 
 class Rows(Protocol):
@@ -48,12 +64,16 @@ Judged = Iterator[tuple[str, str]]
 
 
 class GpuRule(NamedTuple):
-    """One rule: its name, what it finds, the collectors whose samples it wants, and how it judges."""
+    """One rule: its name, what it finds, the collectors whose samples it wants, and how it judges.
+
+    ``unknown`` says that what it finds is not that something is wrong, but that nobody knows.
+    """
 
     name: str
     help: str
     collectors: tuple[str, ...]
     judge: Callable[[Rows], Judged]
+    unknown: bool = False
 
 
 def _named(labels: Labels) -> str:
@@ -65,11 +85,22 @@ def _lost(reading: Rows) -> Judged:
         if not value:
             yield _named(labels), f"({labels['uuid']}) does not answer; see its XIDs, reset it or reboot the host"
     # Whom the library does not answer knows of no GPU that is lost.
-    asked = not any(value and labels["state"] in _UNASKED for labels, value in reading.rows("hwsonde_gpu_nvml_state"))
-    counted = [value for _, value in reading.rows("hwsonde_gpu_devices") if asked]
+    counted = [value for _, value in reading.rows("hwsonde_gpu_devices") if not _unasked_state(reading)]
     for _, present in reading.rows("hwsonde_gpu_pci_devices"):
         if counted and present > counted[0]:
             yield "", f"the driver uses {counted[0]:.0f} of the {present:.0f} GPUs on the bus; see the kernel's log"
+
+
+def _unasked_state(reading: Rows) -> str:
+    """What is in the way of asking the driver; empty where it was asked."""
+    states = (labels["state"] for labels, value in reading.rows("hwsonde_gpu_nvml_state") if value)
+    return next((state for state in states if state not in _ASKED), "")
+
+
+def _unasked(reading: Rows) -> Judged:
+    for _, present in reading.rows("hwsonde_gpu_pci_devices"):
+        if present and (state := _unasked_state(reading)):
+            yield "", f"the {present:.0f} GPUs on the bus could not be asked ({state}); {_UNASKED.get(state, _AGAIN)}"
 
 
 def _driver(reading: Rows) -> Judged:
@@ -182,6 +213,7 @@ def _throttled(reading: Rows) -> Judged:
 
 GPU_RULES = (
     GpuRule("gpu_lost", "a GPU does not answer, or the driver has lost one", ("gpu", "gpu_driver"), _lost),
+    GpuRule(UNASKED, "the host has GPUs that could not be asked", ("gpu_driver",), _unasked, unknown=True),
     GpuRule("gpu_driver", "library and kernel module of the GPUs' driver do not fit", ("gpu_driver",), _driver),
     GpuRule("gpu_memory_failed", "a GPU's memory cannot be repaired any more", ("gpu_health",), _memory_failed),
     GpuRule("gpu_reset_needed", "a GPU waits for a reset", ("gpu_health",), _reset_needed),
@@ -192,3 +224,5 @@ GPU_RULES = (
     GpuRule("gpu_pcie", "a GPU is slower on PCIe than its peers", ("gpu", "gpu_identity"), _pcie),
     GpuRule("gpu_throttled", "a GPU is slowed down by heat or power, or is though idle", ("gpu",), _throttled),
 )
+# Collectors that know only what the driver answers; XIDs come from the kernel's log, too.
+ASKING = frozenset(name for rule in GPU_RULES for name in rule.collectors) - {"gpu_xid"}

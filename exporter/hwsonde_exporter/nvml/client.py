@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hwsonde_exporter.nvml.answer import Answer, Event, Malformed, Reply, WorkerState, parse_reply
@@ -25,6 +25,11 @@ _MAX_ERRORS = 500
 _MAX_SAMPLES = 20
 # A hang costs a restart, after which the same request is sent once more: so the other GPUs lose nothing.
 _TRIES = 2
+# States from which a worker comes back by itself, and how long whoever waits for that leaves it alone.
+_PASSING = frozenset({WorkerState.STARTING, WorkerState.HUNG, WorkerState.CRASHED})
+_AGAIN_SECONDS = 0.05
+# In these the driver says nothing of any GPU, and why lies neither in the library nor in whether there is a driver.
+_SILENT = _PASSING | {WorkerState.STUCK, WorkerState.STOPPED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,9 @@ class Client:
         Makes a worker; tests give their own.
     clock
         Monotonic seconds.
+    until
+        For whoever asks once: until when, by the clock, requests wait for a worker that starts or comes back. Their answers then
+        say whether they are any (`Answer.unanswered`). None for whoever asks again.
     """
 
     def __init__(
@@ -69,10 +77,13 @@ class Client:
         settings: NvmlSettings | None = None,
         launch: Launch = ChildProcess,
         clock: Callable[[], float] = time.monotonic,
+        until: float | None = None,
     ) -> None:
         self.settings = settings or NvmlSettings()
         self._clock = clock
-        self._supervisor = Supervisor(launch, self.settings.deadline, clock)
+        self._until = until
+        patience = None if until is None else self._left
+        self._supervisor = Supervisor(launch, self.settings.deadline, clock, patience)
         self._fleet = Fleet()
         self._quarantine = Quarantine()
         self._scouts = Scouts(launch, self._quarantine, clock)
@@ -107,8 +118,8 @@ class Client:
     def collect(self, groups: Collection[str], every: float = 0.0) -> Answer:
         """Ask for groups of readings (see `hwsonde_exporter.nvml.groups`), of all GPUs.
 
-        Returns within the deadline of one group if that hangs, and within seconds otherwise. An empty ``groups`` asks only
-        which GPUs there are.
+        Returns within the deadline of one group if that hangs, and within seconds otherwise; for whoever asks once, see ``until``,
+        it may take as long as that. An empty ``groups`` asks only which GPUs there are.
 
         Parameters
         ----------
@@ -117,6 +128,21 @@ class Client:
         every
             How many seconds old the readings may be. Those of a GPU that does not answer are never given.
         """
+        answer = self._answered(groups, every)
+        if self._until is None:
+            return answer
+        while answer.state in _PASSING and not self._stopped and self._left() > 0:
+            time.sleep(_AGAIN_SECONDS)
+            answer = self._answered(groups, every)
+        # That a GPU is lost is news, whoever else could not be asked.
+        told = any(device.up is False for device in answer.devices)
+        return replace(answer, unanswered=answer.state in _SILENT and not told)
+
+    def _left(self) -> float:
+        """Seconds for which whoever asks once waits for the worker."""
+        return 0.0 if self._until is None else max(0.0, self._until - self._clock())
+
+    def _answered(self, groups: Collection[str], every: float) -> Answer:
         self._asked = self._clock()
         with self._lock:
             due = every <= 0 or self._kept.due(groups, every, self._clock())

@@ -15,7 +15,7 @@ from hwsonde_exporter.nvml.wire import Broken, RawEvent
 _SLOW_SECONDS = {"init": 30.0, "attach": 10.0}
 # Nothing hangs and still no answer comes: a host so busy that nothing runs, or a worker that is lost in itself.
 _LONGEST_SECONDS = 30.0
-# How long a collector waits for a worker that starts; the start itself may take longer.
+# How long a request waits for a worker that starts, unless who asks says otherwise; the start itself may take longer.
 _PATIENCE_SECONDS = 1.0
 _LOOK_SECONDS = 0.1
 _BACK_OFF_SECONDS = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -59,12 +59,21 @@ class Supervisor:
         Seconds that one group of calls may take.
     clock
         Monotonic seconds.
+    patience
+        Gives the seconds that the present request may wait for a worker that starts; None for a second.
     """
 
-    def __init__(self, launch: Launch, deadline: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        deadline: float,
+        clock: Callable[[], float],
+        patience: Callable[[], float] | None = None,
+    ) -> None:
         self._launch = launch
         self.deadline = deadline
         self._clock = clock
+        self._patience = patience
         self._worker: Worker | None = None
         self._stuck: Worker | None = None
         self._began = 0.0
@@ -171,8 +180,9 @@ class Supervisor:
             self._condition = _Condition(WorkerState.STOPPED, "nobody asks")
 
     def _greeted(self, worker: Worker) -> bool:
+        patience = _PATIENCE_SECONDS if self._patience is None else self._patience()
         try:
-            message = self._wait(worker, _PATIENCE_SECONDS)
+            message = self._wait(worker, patience)
         except Broken as error:
             self.fail(WorkerState.CRASHED, f"{error} while it started")
             return False

@@ -219,7 +219,8 @@ def test_a_damaged_state_is_set_aside_and_a_taken_port_is_one_line(prometheus: S
             check=False,
             env=ENVIRONMENT,
         )
-        assert done.returncode == 2
+        # Not 2, upon which its service would never be started again: the port may become free.
+        assert done.returncode == 1
         (line,) = done.stderr.splitlines()
         assert f"cannot listen on 127.0.0.1:{program.port}" in line
         assert program.stop() == 0

@@ -100,6 +100,26 @@ def test_a_table_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         assert read(path) == b"short\n" + b"x" * 4000 + b"\nend\n"
 
 
+def test_of_the_start_of_a_table_whole_lines_are_given_and_no_more_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path, read = tmp_path / "table", os.pread
+    path.write_bytes(b"".join(b"line %04d\n" % number for number in range(50_000)))
+    asked: list[int] = []
+
+    def pread(descriptor: int, size: int, offset: int) -> bytes:
+        asked.append(size)
+        return read(descriptor, min(size, 4096), offset)
+
+    monkeypatch.setattr(os, "pread", pread)
+    reader = FileReader()
+    assert reader.read_start(path, 9999) == path.read_bytes()[:9990]
+    assert sum(asked) < 30_000
+    assert reader.read_start(path, 1 << 30) == path.read_bytes() == reader.read(path)
+    assert reader.read_start(path, 3) == b""
+    reader.close()
+
+
 def open_files() -> int:
     gc.collect()  # what earlier tests have left
     return sum(1 for _ in Path("/proc/self/fd").iterdir())

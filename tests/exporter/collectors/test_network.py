@@ -183,6 +183,59 @@ def test_only_devices_that_carried_traffic_are_sampled() -> None:
     assert observed[BYTES_SAMPLED, ("eth0", "transmitted")] == 88
 
 
+class Counting(FileReader):
+    """Notes how much of each file was read, and opens a file each time, since tests replace them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def read(self, path: Path | str) -> bytes:
+        self.sizes.append(-1)
+        return super().read_once(path)
+
+    def read_start(self, path: Path | str, most: int) -> bytes:
+        self.close()
+        data = super().read_start(path, most)
+        self.sizes.append(len(data))
+        return data
+
+
+def test_of_more_devices_than_there_is_room_for_the_first_are_read_and_the_others_counted_now_and_then(
+    tmp_path: Path,
+) -> None:
+    def write(count: int, rounds: int = 1) -> None:
+        rows = b"".join(ROW % (b"vf%d" % number, 1000 * rounds, 2000 * rounds) for number in range(count))
+        (tmp_path / "proc/1/net/dev").write_bytes(HEAD + ROW % (b"veth1", 1, 1) + rows)
+
+    reader = Counting()
+    collector = NetworkCollector(tree_host(tmp_path, {"proc/1/net/dev": ""}, reader))
+    collector.most = 40
+    write(600)
+    first = collector.observe()
+    assert {labels[0] for _, labels, _ in first} == {f"vf{number}" for number in range(10)}
+    assert (len(first), collector.left_out) == (40, 590 * 4)
+    for rounds in range(2, 9):
+        write(600, rounds)
+        found = collector.observe()
+        assert [(quantity, labels) for quantity, labels, _ in found] == [
+            (quantity, labels) for quantity, labels, _ in first
+        ]
+        assert found[0][2] == 1000 * rounds
+        assert 0 < reader.sizes[-1] < 1000
+        assert collector.left_out == 590 * 4
+    # All of it is looked at again after a while.
+    write(500)
+    for _ in range(99):
+        collector.observe()
+    assert collector.left_out == 490 * 4
+    # Where some of the first have gone, at once.
+    write(4)
+    assert len(collector.observe()) == 16
+    collector.observe()
+    assert (reader.sizes[-1], collector.left_out) == (-1, 0)
+
+
 def test_what_an_operator_ignores_is_ignored() -> None:
     host, _ = memory_host({"/proc/1/net/dev": HEAD + ROW % (b"eth0", 1, 1) + ROW % (b"veth1", 1, 1)})
     collector = NetworkCollector(replace(host, ignored=Ignored(devices=re.compile("eth.*"))))

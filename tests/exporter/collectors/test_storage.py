@@ -100,6 +100,36 @@ def test_a_row_that_was_cut_is_not_observed() -> None:
     assert list(collector.observe()) == []
 
 
+def test_of_more_disks_than_there_is_room_for_the_first_are_read_and_the_others_counted_now_and_then(
+    tmp_path: Path,
+) -> None:
+    sizes = []
+
+    class Counting(FileReader):
+        def read_start(self, path: Path | str, most: int) -> bytes:
+            data = super().read_start(path, most)
+            sizes.append(len(data))
+            return data
+
+    table = tmp_path / "proc/diskstats"
+    table.parent.mkdir()
+    # A partition between two disks takes no room.
+    rows = [VDA.replace(b"vda", name) for number in range(600) for name in (b"dm-%d" % number, b"sda%d" % number)]
+    table.write_bytes(b"".join(rows))
+    collector = StorageCollector(Host(Paths(tmp_path / "proc", tmp_path), Counting()))
+    collector.most = 30
+    first = collector.observe()
+    assert {labels[0] for _, labels, _ in first} == {f"dm-{number}" for number in range(10)}
+    assert (collector.left_out, sizes) == (590 * 3, [])
+    for _ in range(99):
+        assert list(collector.observe()) == list(first)
+    assert len(sizes) == 99
+    assert max(sizes) < 24 * len(rows[-1])
+    collector.most = 10_000
+    assert len(collector.observe()) == 600 * 3
+    assert (len(sizes), collector.left_out) == (99, 0)
+
+
 def test_observe_gives_bytes_and_busy_seconds() -> None:
     collector = StorageCollector(
         memory_host({"/proc/diskstats": VDA + VDA.replace(b"vda 10 1 20 3000 40", b"vdb 0 1 20 3 0")})[0]

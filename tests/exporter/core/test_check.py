@@ -22,7 +22,7 @@ from hwsonde_exporter.collectors.filesystem import FilesystemCollector, Usage, s
 from hwsonde_exporter.collectors.host import HostCollector
 from hwsonde_exporter.collectors.settings import SettingsCollector
 from hwsonde_exporter.config import Settings, load
-from hwsonde_exporter.errors import ExporterError, ThreadError
+from hwsonde_exporter.errors import ConfigError, ExporterError, ThreadError
 from hwsonde_exporter.host import Host
 from hwsonde_exporter.metric import Kind, Metric, Sample
 from hwsonde_exporter.registry import Collector, load_collectors
@@ -195,6 +195,14 @@ def test_a_child_that_hangs_is_left_behind() -> None:
     assert time.monotonic() - began < 5
 
 
+def test_a_child_that_has_told_all_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one of whose threads is held by a device: it has answered, and its end does not come."""
+    monkeypatch.setattr(os, "_exit", lambda _: time.sleep(60))
+    began = time.monotonic()
+    assert check.in_child(lambda: "told", 30) == "told"
+    assert time.monotonic() - began < 15
+
+
 def test_a_childs_answer_comes_whole_and_its_mistakes_are_told() -> None:
     long = "x" * 300_000 + "\n\u00e4"
     assert check.in_child(lambda: long, 10) == long
@@ -254,7 +262,7 @@ def test_the_program_writes_a_baseline_and_compares_with_it(tree: Path, tmp_path
         ),
         (["--bogus"], "hwsonde-exporter: unrecognized arguments: --bogus; see --help\n"),
         (
-            ["--quiet", "--write-baseline", "/no/such/folder/b.yaml"],
+            ["--quiet", "--timeout", "20", "--write-baseline", "/no/such/folder/b.yaml"],
             "hwsonde-exporter: /no/such/folder/b.yaml: cannot be written: No such file or directory; see --write-baseline\n",
         ),
     ],
@@ -284,6 +292,16 @@ def test_the_program_is_done_before_a_hanging_child_and_holds_no_stream_open(tmp
         done.stdout
         == "unknown: collector: no answer within 0.6 s; a device or driver hangs, or the host is overloaded\n"
     )
+
+
+def test_no_baseline_is_written_without_what_did_not_answer(tree: Path) -> None:
+    assert check.lacking(report_of(tree)) == []
+    slow = type("Slow", (Hanging,), {"name": "storage"})
+    report = report_of(tree, timeout=1.0, storage=slow, edac=Hanging)
+    assert "collector:storage" in check.lacking(report)
+    assert "collector:edac" not in check.lacking(report), "no baseline wants what it says"
+    with pytest.raises(ConfigError, match=r"^x: not written, since it would lack .*collector:storage.*; try a longer"):
+        check._write("x", "", check.lacking(report))
 
 
 def test_what_the_child_says_on_purpose_is_no_bug() -> None:

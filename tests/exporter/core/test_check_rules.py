@@ -200,6 +200,14 @@ def test_what_is_no_fault() -> None:
     assert judge(Reading([])) == []
 
 
+def test_buckets_of_a_histogram_are_read_with_their_bounds() -> None:
+    """As the driver's call times are: each has a label more than its metric."""
+    calls = METRICS["hwsonde_gpu_nvml_call_seconds"]
+    samples = [Sample(calls, ("memory", bound), 1, "_bucket") for bound in calls.bounds]
+    found = Reading([*samples, Sample(calls, ("memory",), 0.1, "_sum"), Sample(calls, ("memory",), 1, "_count")])
+    assert {row.get("le") for row, _ in found.rows(calls.name)} == {None, *calls.bounds}
+
+
 def test_what_may_not_be_read_is_unknown() -> None:
     samples = [sample("storage_nvme_smart_available", 0, device="nvme0", reason="no_permission")]
     assert [(finding.severity, finding.rule) for finding in judge(Reading(samples))] == [

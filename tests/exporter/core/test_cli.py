@@ -1,3 +1,4 @@
+import errno
 import http.client
 import os
 import re
@@ -12,6 +13,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import hwsonde_exporter
+from hwsonde_exporter import cli, server
+from hwsonde_exporter.errors import ConfigError, ListenError, ThreadError
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(hwsonde_exporter.__file__).parents[1])}
 COMMAND = [sys.executable, "-m", "hwsonde_exporter"]
@@ -181,15 +184,79 @@ def test_what_is_wrong_is_one_line_and_status_2(flags: list[str], line: str) -> 
     assert (done.returncode, done.stderr, done.stdout) == (2, line, "")
 
 
-def test_a_taken_port_is_one_line_and_status_2() -> None:
+def test_a_taken_port_is_one_line_and_status_1() -> None:
+    """Not 2, upon which a service is never started again: the port may become free."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = run("--web.listen-address", f"127.0.0.1:{port}")
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert done.stderr == (
         f"hwsonde-exporter: cannot listen on 127.0.0.1:{port}: another program has the port; "
         "stop it or choose another with --web.listen-address\n"
     )
+
+
+def test_an_address_that_is_not_there_yet_is_one_line_and_status_1() -> None:
+    """As at boot, when the program is started before the network is up."""
+    done = run("--web.listen-address", "192.0.2.7:9880")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "cannot listen on 192.0.2.7:9880: this host has no such address" in done.stderr
+
+
+def test_a_thread_that_accepts_no_more_ends_the_program_with_status_1() -> None:
+    code = (
+        "import sys; from hwsonde_exporter import cli, server\n"
+        "server._Server.serve = lambda _: None\n"
+        "sys.exit(cli.main(sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--web.listen-address", "127.0.0.1:0", "--collector.disable-defaults"],
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "hwsonde-exporter: a thread that accepts connections has ended; the log says why"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "arguments", "status"),
+    [
+        (ThreadError("x"), [], 1),
+        (MemoryError(), ["--sampler.hertz=0"], 1),
+        (OSError(errno.EMFILE, "x"), [], 1),
+        (ListenError("x"), [], 1),
+        (ListenError("x", passing=False), [], 2),
+        (ConfigError("x"), [], 2),
+        # Status 1 of these says that something is wrong with the host.
+        (ThreadError("x"), ["check"], 2),
+        (MemoryError(), ["doctor"], 2),
+        (OSError(errno.EMFILE, "x"), ["check"], 2),
+        (ThreadError("x"), ["once"], 2),
+        (MemoryError(), ["--sampler.hertz=0", "--once"], 2),
+    ],
+)
+def test_only_what_passes_by_itself_lets_a_service_be_started_again(
+    error: Exception,
+    arguments: list[str],
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(cli, "_command", fail)
+    assert cli.main(arguments) == status
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "passing"),
+    [(errno.EADDRNOTAVAIL, True), (errno.EADDRINUSE, True), (errno.EACCES, False), (errno.EAFNOSUPPORT, False)],
+)
+def test_a_right_that_a_port_wants_does_not_come_by_itself(number: int, passing: bool) -> None:
+    assert server._refused("127.0.0.1", 80, OSError(number, "x")).passing is passing
 
 
 def test_nothing_dear_is_imported_to_start() -> None:

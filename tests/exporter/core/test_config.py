@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 
 from hwsonde_exporter.config import load, parse_file
 from hwsonde_exporter.errors import ConfigError
+from hwsonde_exporter.guard import Guard
 from hwsonde_exporter.host import Ignored
+from hwsonde_exporter.metric import Sample
 from hwsonde_exporter.option_values import parse_address
 from hwsonde_exporter.options import options
+from hwsonde_exporter.registry import load_collectors
 from tests.exporter.core.fakes import collector_kind, gauge
 
 ADDRESSES = "HOST:PORT, [IPV6]:PORT or :PORT, port 0 to 65535"
@@ -87,6 +90,39 @@ def test_collectors_may_have_series_limits_of_their_own(tmp_path: Path) -> None:
     runner = loaded(tmp_path, "collector: {series-limit: [100, cpu=20]}").exporter.runner
     assert (runner.limit("gpu"), runner.limit("cpu")) == (100, 20)
     assert load(["--collector.series-limit=gpu=70"], KINDS).exporter.runner.limit("cpu") >= 2000
+
+
+def test_all_links_of_eight_gpus_are_within_the_limit_unless_another_is_stated() -> None:
+    kinds = load_collectors()
+    kind = kinds["gpu_nvlink_health"]
+    # Of NVLink 5: state, nine errors, packets and bit error ratios two each, speed, the other end.
+    own = {
+        "up": 1,
+        "errors_total": 9,
+        "packets_total": 2,
+        "bit_error_ratio": 2,
+        "speed_bytes_per_second": 1,
+        "remote_info": 1,
+    }
+    assert {f"hwsonde_gpu_nvlink_{name}" for name in own} == {metric.name for metric in kind.metrics}
+    by_name = {metric.name.removeprefix("hwsonde_gpu_nvlink_"): metric for metric in kind.metrics}
+    samples = [
+        Sample(by_name[name], (*(str(place) for place in (gpu, gpu, link, number)), "")[: len(by_name[name].labels)], 1)
+        for gpu in range(8)
+        for link in range(18)
+        for name, times in own.items()
+        for number in range(times)
+    ]
+    for flags, most in (
+        ((), 10_000),
+        (["--collector.series-limit=cpu=70"], 10_000),
+        (["--collector.series-limit=90"], 90),
+    ):
+        limit = load(list(flags), kinds).exporter.runner.limit(kind.name)
+        block, dropped = Guard(kind.metrics, limit).block(samples)
+        assert block.shape.size == min(len(samples), most)
+        assert bool(dropped) == (most < len(samples))
+    assert load(["--collector.series-limit=gpu_nvlink_health=70"], kinds).exporter.runner.limit(kind.name) == 70
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -11,8 +12,10 @@ import pytest
 from hwsonde_exporter.errors import ReadError
 from hwsonde_exporter.exposition import Format
 from hwsonde_exporter.metric import Kind, Metric
+from hwsonde_exporter.privacy import SHOW
 from hwsonde_exporter.registry import Quantity
 from hwsonde_exporter.sampler import Sampler, SourceSeries, derived_metrics
+from hwsonde_exporter.selection import EVERYTHING, Selection
 from tests.exporter.core.fakes import Clock, collector_kind
 
 BUSY = Quantity(
@@ -127,6 +130,103 @@ def test_what_is_not_declared_or_comes_twice_is_dropped_each_time_and_counted_on
     samples = {sample.metric.name + sample.suffix: sample.value for sample in series.block(1000.2).samples}
     assert samples["hwsonde_power_sampled_watts_count"] == 2
     assert samples["hwsonde_power_sampled_watts_sum"] == 2.0
+
+
+def powers(*devices: str) -> list[Any]:
+    return [(POWER, (device,), 1.0) for device in devices]
+
+
+def counted(series: SourceSeries, now: float) -> dict[str, float]:
+    """Observations so far, by device."""
+    return {sample.labels[0]: sample.value for sample in series.block(now).samples if sample.suffix == "_count"}
+
+
+def test_no_more_series_than_the_limit_and_those_beyond_it_are_counted_with_each_block() -> None:
+    series = SourceSeries((POWER,), 14)  # each device has five
+    for now in (1000.0, 1000.1, 1000.2):
+        assert series.read(powers("a", "b", "c", "d"), now) == 0
+    assert counted(series, 1000.3) == {"a": 3, "b": 3}
+    assert (series.size, series.beyond, series.full) == (10, 10, True)
+    assert counted(series, 1000.4) == {"a": 3, "b": 3}
+    assert series.beyond == 20
+    # Who came first stays, in whatever order they come.
+    assert series.read(powers("d", "c", "b", "a"), 1000.5) == 0
+    assert counted(series, 1000.6) == {"a": 4, "b": 4}
+    series.read([], 1000.7)
+    assert not series.full
+    series.read(powers("d", "c", "b", "a"), 1000.8)
+    assert series.full
+
+
+def test_what_a_source_kept_back_itself_is_counted_too() -> None:
+    series = SourceSeries((POWER,), 10)
+    assert series.most == 2
+    series.read(powers("a", "b"), 1000.0, 7)
+    series.block(1000.1)
+    assert series.beyond == 35
+
+
+def test_room_that_is_left_is_taken_and_a_new_limit_holds_at_once() -> None:
+    series = SourceSeries((POWER,), 10)
+    series.read(powers("a", "b", "c"), 1000.0)
+    series.read(powers("b", "c"), 1030.0)
+    assert counted(series, 1061.0) == {"b": 2}
+    series.read(powers("b", "c"), 1062.0)
+    assert counted(series, 1062.0) == {"b": 3, "c": 1}
+    series.bound(5)
+    series.read(powers("b", "c"), 1063.0)
+    assert counted(series, 1063.0) == {"b": 4}
+    series.bound(1000)
+    series.read(powers("b", "c"), 1064.0)
+    assert counted(series, 1064.0) == {"b": 5, "c": 1}
+    assert not series.full
+
+
+def test_what_is_not_published_uses_up_no_room() -> None:
+    series = SourceSeries((POWER, BUSY), 10)
+    series.select(Selection(deny=re.compile(".*_(minimum|maximum|total)|hwsonde_cpu_.*")), SHOW)
+    observations = [(BUSY, (), 1.0), *powers("a", "b", "c", "d", "e", "f")]
+    series.read(observations, 1000.0)
+    assert counted(series, 1000.1).keys() == {"a", "b", "c", "d", "e"}
+    assert series.beyond == 2
+    series.select(EVERYTHING, SHOW)
+    assert len(series.block(1000.2).samples) <= 10
+
+
+def test_the_sampler_bounds_each_source_and_tells_once(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    kinds = [source(name, lambda: powers("a", "b", "c"), POWER) for name in ("one", "two")]
+    sampler = sampler_of(clock, *kinds)
+    sampler.bound({"one": 5, "two": 100}.__getitem__)
+    for _ in range(3):
+        sampler.tick()
+        sampler.blocks()
+    counts = sampler.counts()
+    assert counts.series == {"one": 5, "two": 15}
+    assert counts.beyond == {"one": 30}
+    assert [record.getMessage() for record in caplog.records] == [
+        "sampler: one has more series than its limit; raise --collector.series-limit one=N"
+    ]
+    sampler.bound(lambda _: 1000)
+    sampler.tick()
+    sampler.blocks()
+    assert sampler.counts().series == {"one": 15, "two": 15}
+
+
+def test_a_source_that_can_give_less_is_told_how_much_is_of_use() -> None:
+    class Many:
+        name, quantities = "many", (POWER,)
+        most, left_out = 0, 0
+
+        def observe(self) -> list[Any]:
+            self.left_out = 100 - self.most
+            return powers(*map(str, range(self.most)))
+
+    sampler = Sampler({"many": (Many, Many)}, 10.0, Clock())  # type: ignore[dict-item]
+    sampler.bound(lambda _: 20)
+    sampler.tick()
+    assert len(published(sampler)) == 20
+    assert sampler.counts().beyond == {"many": 96 * 5}
 
 
 def test_moments_through_the_whole_sampler_equal_numpy() -> None:

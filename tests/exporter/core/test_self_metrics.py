@@ -129,6 +129,37 @@ def test_the_whole_exporter_answers_with_collectors_moments_and_its_own() -> Non
     assert not exporter.ready
 
 
+def test_sampled_series_have_the_collectors_limit_and_are_counted_with_its_own() -> None:
+    watts = Quantity(
+        Metric("hwsonde_power_sampled_watts", Kind.SUMMARY, "Power.", ("device",), "watts"), 1.0, cumulative=False
+    )
+    kind = collector_kind(
+        "heat",
+        heat_of(1.0),
+        observe=lambda: [(watts, (str(device),), 2.0) for device in range(600)],
+        quantities=(watts,),
+    )
+    settings = ExporterSettings(RunnerSettings(frozenset({"heat"}), series_limits={"heat": 20}), 0.1)
+    exporter = Exporter({"heat": kind}, Paths(), settings, REAL_CLOCKS)
+
+    def scraped() -> tuple[int, float, float]:
+        """Sampled series, and what is said of the collector's series and of those that are dropped."""
+        exporter._sampler.tick()
+        samples = [sample for block in exporter.scrape() for sample in block.samples]
+        own = {(sample.metric.name, *sample.labels): sample.value for sample in samples}
+        return (
+            sum("_sampled_" in sample.metric.name for sample in samples),
+            own["hwsonde_exporter_series", "heat"],
+            own.get(("hwsonde_exporter_dropped_series_total", "heat", "limit"), 0),
+        )
+
+    assert scraped() == (20, 21, 596 * 5)
+    assert scraped() == (20, 21, 2 * 596 * 5)
+    exporter.configure(ExporterSettings(RunnerSettings(frozenset({"heat"}), series_limits={"heat": 4000}), 0.1))
+    assert scraped() == (3000, 3001, 2 * 596 * 5)
+    exporter.stop()
+
+
 def test_the_time_of_values_is_that_of_those_in_the_same_answer(monkeypatch) -> None:
     """Or a run that ends while a scrape is answered would give the old values the new time, and no later scrape would tell."""
     runs = [0]

@@ -59,7 +59,7 @@ def test_the_status_of_a_check_is_what_was_found_whoever_reads_the_reasons(
 
 
 def test_a_baseline_that_nobody_gets_is_an_error() -> None:
-    done = shell(f"{COMMAND} check --quiet --write-baseline - >/dev/full")
+    done = shell(f"{COMMAND} check --quiet --timeout 20 --write-baseline - >/dev/full")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "baseline cannot be written" in done.stderr

@@ -1,3 +1,4 @@
+import errno
 import os
 import re
 import shutil
@@ -122,6 +123,14 @@ def test_notifications(tmp_path: Path, abstract: bool) -> None:
     assert (listener.next(), listener.next()) == ("WATCHDOG=1", "STOPPING=1")
     listener.socket.close()
     notifier.ready("nobody hears it")
+
+
+def test_no_descriptor_for_a_sign_of_life_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket, "socket", fail)
+    Notifier({"NOTIFY_SOCKET": "/x"}).alive()
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,65 @@ def test_nothing_is_started_before_somebody_asks() -> None:
     assert bench.workers[0].closed
 
 
+class Sleepy(FakeWorker):
+    """Greets after so many seconds: its GPUs have to be woken."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        super().__init__(clock)
+        self.awake = clock.now + seconds
+
+    def receive(self, timeout: float) -> object | None:
+        if self.clock.now >= self.awake:
+            return super().receive(timeout)
+        self.clock.now += max(timeout, 1e-3)
+        return None
+
+
+def test_gpus_that_are_woken_cost_whoever_asks_again_a_second() -> None:
+    bench = Bench(lambda clock: Sleepy(clock, 5.0))
+    began = bench.clock.now
+    answer = bench.ask(after=0.0)
+    assert (answer.state, answer.unanswered) == (WorkerState.STARTING, False)
+    assert 1.0 <= bench.clock.now - began < 1.5
+    assert [bench.ask().state for _ in range(4)][-1] is WorkerState.RUNNING
+
+
+def asked_once(worker: Callable[[Clock], FakeWorker], seconds: float) -> tuple[Clock, Client]:
+    clock = Clock()
+    return clock, Client(NvmlSettings(), lambda: worker(clock), clock, clock.now + seconds)
+
+
+def test_whoever_asks_once_waits_for_gpus_that_are_woken() -> None:
+    clock, client = asked_once(lambda clock: Sleepy(clock, 20.0), 25.0)
+    began = clock.now
+    answer = client.collect(("memory",))
+    assert (answer.state, answer.unanswered, answer.gpus) == (WorkerState.RUNNING, False, 2)
+    assert 20.0 <= clock.now - began < 21.0
+
+
+def test_whoever_asks_once_is_told_when_the_time_is_up_and_then_at_once() -> None:
+    clock, client = asked_once(lambda clock: Sleepy(clock, 60.0), 10.0)
+    began = clock.now
+    answer = client.collect(("memory",))
+    assert (answer.state, answer.unanswered) == (WorkerState.STARTING, True)
+    assert 10.0 <= clock.now - began < 10.5
+    before = clock.now
+    answer = client.collect(("ecc",))
+    assert (answer.state, answer.unanswered) == (WorkerState.STARTING, True)
+    assert clock.now - before < 0.1
+
+
+def test_a_worker_that_is_held_answers_nobody_but_a_gpu_that_is_known_to_hang_is_news() -> None:
+    _, client = asked_once(lambda clock: FakeWorker(clock, hang_in(0, "memory"), immortal=True), 10.0)
+    answer = client.collect(("memory",))
+    assert (answer.state, answer.unanswered) == (WorkerState.STUCK, True)
+    _, client = asked_once(lambda clock: FakeWorker(clock, hang_in(0, "memory"), immortal=True), 10.0)
+    assert client.collect(("ecc",)).state is WorkerState.RUNNING
+    answer = client.collect(("memory",))
+    assert (answer.state, answer.unanswered) == (WorkerState.STUCK, False)
+    assert answer.devices[0].up is False
+
+
 def test_a_hung_group_costs_the_other_gpus_one_restart_and_its_own_gpu_only_the_group() -> None:
     bench = Bench(lambda clock: FakeWorker(clock, hang_in(1, "nvlink")))
     began = bench.clock.now

@@ -22,7 +22,7 @@ from hwsonde_exporter.collectors import (
     gpu_nvlink,
 )
 from hwsonde_exporter.collectors._gpu_rows import Converter, Growth, Steady, by_reading, is_blank
-from hwsonde_exporter.errors import Reason, Unavailable
+from hwsonde_exporter.errors import ReadError, Reason, Unavailable
 from hwsonde_exporter.host import Host, Paths
 from hwsonde_exporter.metric import Kind, Sample
 from hwsonde_exporter.nvml.answer import Answer, Device, Reading, WorkerState
@@ -270,6 +270,16 @@ def test_why_there_is_nothing_is_said_where_it_lasts(state: WorkerState, reason:
     # What worked before and is lost is reported as lost.
     lost = Answer(state, devices=(device(up=False),))
     gpu.GpuCollector(host_with(FakeClient(lost))).probe()
+
+
+def test_what_nobody_answered_is_no_answer_of_a_host_without_anything() -> None:
+    answer = Answer(WorkerState.STARTING, "the driver is being asked for its GPUs", unanswered=True)
+    collector = gpu_health.GpuHealthCollector(host_with(FakeClient(answer)))
+    for ask in (collector.probe, collector.collect):
+        with pytest.raises(
+            ReadError, match=r"^the GPUs could not be asked \(starting\): the driver is being asked for its GPUs$"
+        ):
+            ask()
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,12 @@ def test_ours_exist_with_these_labels(row: dict[str, str]) -> None:
         assert ours.name.endswith("_total")
 
 
+def test_times_of_violations_are_nanoseconds() -> None:
+    """As the headers of NVIDIA's data centre tools have them; ours are seconds."""
+    rows = [Selector.parse(row["theirs"]) for row in table("dcgm_exporter") if "_VIOLATION" in row["theirs"]]
+    assert [theirs.factor for theirs in rows] == [1e-9] * 6
+
+
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> list[Series]:
     """What the exporter publishes on each recorded host."""

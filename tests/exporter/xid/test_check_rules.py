@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hwsonde_exporter.check_rules import RULES, Severity
+from hwsonde_exporter.nvml.answer import WorkerState
 from hwsonde_exporter.nvml.check_rules import GPU_RULES, GpuRule, Labels
 from hwsonde_exporter.registry import load_collectors
 
@@ -101,15 +103,31 @@ def test_each_fault_is_found_and_nothing_else(
     assert words in text
 
 
-@pytest.mark.parametrize("state", ["no_library", "no_binding", "no_permission", "error"])
-def test_whom_the_library_does_not_answer_says_of_no_gpu_that_it_is_lost(state: str) -> None:
+def states(present: str) -> Samples:
+    return [("hwsonde_gpu_nvml_state", {"state": state.value}, int(state == present)) for state in WorkerState]
+
+
+@pytest.mark.parametrize("state", sorted(set(WorkerState) - {"running", "no_driver", "mismatch"}))
+def test_gpus_that_nobody_could_ask_are_not_lost_but_unknown(state: WorkerState) -> None:
     counted: Samples = [("hwsonde_gpu_devices", {}, 0), ("hwsonde_gpu_pci_devices", {}, 8)]
-    assert findings([*counted, ("hwsonde_gpu_nvml_state", {"state": state}, 1)]) == []
-    unloaded: Samples = [
-        ("hwsonde_gpu_nvml_state", {"state": state}, 0), ("hwsonde_gpu_nvml_state", {"state": "no_driver"}, 1),
-    ]  # fmt: skip
-    ((rule, _, text),) = findings(counted + unloaded)
+    ((rule, subject, text),) = findings([*counted, *states(state)])
+    assert (rule, subject) == ("gpu_unasked", "")
+    assert text.startswith(f"the 8 GPUs on the bus could not be asked ({state}); ")
+    # A host that has a driver and no GPU, such as one with NVSwitches only.
+    assert findings([("hwsonde_gpu_pci_devices", {}, 0), *states(state)]) == []
+
+
+@pytest.mark.parametrize("state", ["no_driver", "mismatch"])
+def test_a_driver_that_has_no_gpu_for_anybody_has_lost_them(state: str) -> None:
+    counted: Samples = [("hwsonde_gpu_devices", {}, 0), ("hwsonde_gpu_pci_devices", {}, 8)]
+    ((rule, _, text),) = findings([*counted, *states(state)])
     assert (rule, text[:30]) == ("gpu_lost", "the driver uses 0 of the 8 GPU")
+
+
+def test_only_what_nobody_could_ask_is_unknown() -> None:
+    assert [rule.name for rule in RULES if rule.name.startswith("gpu_") and rule.severity is Severity.UNKNOWN] == [
+        "gpu_unasked"
+    ]
 
 
 def test_a_gpu_on_a_lower_generation_than_its_peers() -> None:
