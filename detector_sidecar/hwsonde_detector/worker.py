@@ -159,7 +159,7 @@ def snapshot(state: WorkerState) -> tuple[dict[str, Any], dict[str, NDArray[Any]
         arrays |= {f"{index}/{key}": value for key, value in own.items()}
     if state.plan is not None:
         document["hushing"] = dict(state.hushing.waiting)
-        document["fleet"], own = snapshot_fleet(state.fleet, state.plan.settings)
+        document["fleet"], own = snapshot_fleet(state.fleet, state.plan.settings, state.hosts)
         arrays |= {f"fleet/{key}": value for key, value in own.items()}
     return document, arrays
 
