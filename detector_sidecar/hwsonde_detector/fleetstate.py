@@ -53,6 +53,7 @@ def snapshot_fleet(
         "held": _by_entity(telling.held, lambda held: [held[0].at_ms, episode_document(held[0].episode), held[1]]),
         "muted": _by_entity(telling.muted, lambda muted: [_entity(muted.leader), muted.since_ms]),
         "peers": _by_entity(telling.peers, episode_document),
+        "kept": [_entity(entity) for entity in sorted(telling.kept)],
         "ending": _by_entity(
             telling.ending, lambda one: [one.event.at_ms, episode_document(one.event.episode), one.shown_ms]
         ),
@@ -79,6 +80,8 @@ def restore_fleet(
     telling = fleet.telling
     telling.open = {entity: host.episode for entity, host in hosts.items() if host.episode is not None}
     telling.peers = {entity: read_episode(part) for entity, part in _entities(document["peers"])}
+    # States of versions in which peers kept no episode open lack it.
+    telling.kept = {read_entity(entity) for entity in document.get("kept", ())}
     telling.loud = {
         entity: deque((int(end), float(fused)) for end, fused in part) for entity, part in _entities(document["loud"])
     }
