@@ -18,8 +18,8 @@ from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.entities import Split, label_of
 from hwsonde_detector.signals.profiles import Profile
 from hwsonde_detector.signals.slow import SettingKey, SlowReading, SlowRules, read_slow, separate
-from hwsonde_detector.standings import Circle, Telling
-from hwsonde_detector.telling import Teller, named, with_peers
+from hwsonde_detector.standings import Circle, Telling, with_peers
+from hwsonde_detector.telling import Teller, named
 from hwsonde_detector.types import Entity, EntityReport, Episode, EpisodeEvent, SampleBatch, Series, SettingFinding
 
 GroupKey: TypeAlias = tuple[tuple[str, str], ...]
@@ -147,11 +147,18 @@ def see(
     _regroup(fleet, alive, hosts, settings)
     for report in reports:
         telling.hear(report)
+    members = ((entity, member) for group in fleet.groups.values() for entity, member in group.members.items())
+    differing = [entity for entity, member in members if member.persistence.open]
     judged = _judged(fleet, hosts, settings)
     words = fleet.rules.shared_words()
     circles = {entity: _circle(fleet.groups[key], key, words) for entity, key in fleet.home.items()}
     teller = Teller(
-        telling, circles, settings.peers, lambda entity, at_ms: _findings(fleet, entity, at_ms, settings), normal
+        telling,
+        circles,
+        settings.peers,
+        lambda entity, at_ms: _findings(fleet, entity, at_ms, settings),
+        normal,
+        differing,
     )
     _replay(teller, judged, events)
     _keep_open(telling, hosts)

@@ -20,6 +20,7 @@ from hwsonde_detector.host import HostState
 from hwsonde_detector.hoststate import (
     episode_document,
     persistence_document,
+    read_channel,
     read_entity,
     read_episode,
     read_persistence,
@@ -31,12 +32,14 @@ from hwsonde_detector.types import Channel, Device, Entity, EpisodeEvent, Phase
 Arrays = dict[str, NDArray[Any]]
 
 
-def snapshot_fleet(fleet: FleetState, settings: Settings) -> tuple[dict[str, Any], Arrays]:
+def snapshot_fleet(
+    fleet: FleetState, settings: Settings, hosts: Mapping[Entity, HostState]
+) -> tuple[dict[str, Any], Arrays]:
     """Document and arrays; what belongs to one host alone is saved with the host."""
     telling, groups = fleet.telling, []
     arrays: Arrays = {}
     for index, (key, group) in enumerate(sorted(fleet.groups.items())):
-        document, own = _group(group)
+        document, own = _group(group, hosts)
         groups.append({**document, "key": [list(pair) for pair in key]})
         arrays |= {f"{index}/{name}": value for name, value in own.items()}
     return {
@@ -50,6 +53,7 @@ def snapshot_fleet(fleet: FleetState, settings: Settings) -> tuple[dict[str, Any
         "held": _by_entity(telling.held, lambda held: [held[0].at_ms, episode_document(held[0].episode), held[1]]),
         "muted": _by_entity(telling.muted, lambda muted: [_entity(muted.leader), muted.since_ms]),
         "peers": _by_entity(telling.peers, episode_document),
+        "kept": [_entity(entity) for entity in sorted(telling.kept)],
         "ending": _by_entity(
             telling.ending, lambda one: [one.event.at_ms, episode_document(one.event.episode), one.shown_ms]
         ),
@@ -76,6 +80,8 @@ def restore_fleet(
     telling = fleet.telling
     telling.open = {entity: host.episode for entity, host in hosts.items() if host.episode is not None}
     telling.peers = {entity: read_episode(part) for entity, part in _entities(document["peers"])}
+    # States of versions in which peers kept no episode open lack it.
+    telling.kept = {read_entity(entity) for entity in document.get("kept", ())}
     telling.loud = {
         entity: deque((int(end), float(fused)) for end, fused in part) for entity, part in _entities(document["loud"])
     }
@@ -132,15 +138,17 @@ def _read_settings(part: Mapping[str, Any]) -> HostSettings:
     return HostSettings(kept, int(part["newest_ms"]), changed)
 
 
-def _group(group: PeerGroup) -> tuple[dict[str, Any], Arrays]:
+def _group(group: PeerGroup, hosts: Mapping[Entity, HostState]) -> tuple[dict[str, Any], Arrays]:
     cells, history = group.cells, group.history
     arrays: Arrays = {"history": history.rows, "usual": group.usual}
     channels = dict(zip(cells.members, cells.channels, strict=True))
     members = []
     for index, (entity, member) in enumerate(group.members.items()):
         document, own = _member(member)
-        names = [channel.name for channel in channels.get(entity, ())]
-        members.append({**document, "entity": _entity(entity), "laid_out": entity in channels, "channels": names})
+        laid_out = channels.get(entity, ())
+        document["channels"] = [channel.name for channel in laid_out]
+        document["described"] = [asdict(channel) for channel in _unlearned(laid_out, member, hosts.get(entity))]
+        members.append({**document, "entity": _entity(entity), "laid_out": entity in channels})
         arrays |= {f"{index}/{name}": value for name, value in own.items()}
     return {
         "interval_ms": group.interval_ms,
@@ -149,6 +157,14 @@ def _group(group: PeerGroup) -> tuple[dict[str, Any], Arrays]:
         "waited": history.waited,
         "members": members,
     }, arrays
+
+
+def _unlearned(laid_out: Sequence[Channel], member: Member, host: HostState | None) -> list[Channel]:
+    """Channels that the host itself has not learned, as while it learns a change or has an episode open: its memory cannot describe them."""
+    used = {channel.name: channel for channels, _ in member.rows.values() for channel in channels}
+    used |= {channel.name: channel for channel in laid_out}
+    learned = {channel.name: channel for channel in host.memory.channels} if host is not None else {}
+    return [channel for _, channel in sorted(used.items()) if learned.get(channel.name) != channel]
 
 
 def _member(member: Member) -> tuple[dict[str, Any], Arrays]:
@@ -175,14 +191,14 @@ def _read_group(
     present: list[tuple[Entity, tuple[Channel, ...]]] = []
     for index, document in enumerate(part["members"]):
         entity = read_entity(document["entity"])
-        known = {channel.name: channel for channel in hosts[entity].memory.channels} if entity in hosts else {}
+        known = _known(document, hosts.get(entity))
         prefix = f"{index}/"
         own = {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
         group.members[entity] = _read_member(document, own, known)
         if document["laid_out"]:
             channels = tuple(known[name] for name in document["channels"] if name in known)
             if len(channels) != len(document["channels"]):
-                # A channel that the host itself has never learned cannot be placed: the group learns anew.
+                # Of versions that described none: a channel that the host has never learned cannot be placed, and the group learns anew.
                 return PeerGroup(interval_ms=group.interval_ms)
             present.append((entity, channels))
     cells = lay_out(present, settings.peers.minimum)
@@ -192,6 +208,14 @@ def _read_group(
         raise ValueError("the kept history of peers does not match their channels")
     group.cells, group.history, group.usual = cells, history, usual
     return group
+
+
+def _known(part: Mapping[str, Any], host: HostState | None) -> dict[str, Channel]:
+    """Channels of a member by name. States of former versions described none; then what is kept apart of a change tells of most that are new."""
+    known: dict[str, Channel] = {}
+    if host is not None:
+        known = {channel.name: channel for channel in (*host.regimes.pending.channels, *host.memory.channels)}
+    return known | {channel.name: channel for channel in map(read_channel, part.get("described", ()))}
 
 
 def _read_member(part: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], known: Mapping[str, Channel]) -> Member:

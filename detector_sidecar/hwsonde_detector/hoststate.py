@@ -74,7 +74,7 @@ def restore_host(
 
     With other settings than those that shaped the model only the memory comes back, and is learned again at the next row.
     """
-    channels = tuple(_read_channel(part) for part in document["channels"])
+    channels = tuple(read_channel(part) for part in document["channels"])
     memory = Memory(
         channels, np.asarray(arrays["memory.times"], np.int64), np.asarray(arrays["memory.values"], np.float32)
     )
@@ -83,9 +83,9 @@ def restore_host(
     model = None
     if (part := document["model"]) is not None and same_settings:
         own = {key.removeprefix("model."): value for key, value in arrays.items() if key.startswith("model.")}
-        model = restore_model(part, own, tuple(_read_channel(channel) for channel in part["channels"]), settings)
+        model = restore_model(part, own, tuple(read_channel(channel) for channel in part["channels"]), settings)
     own = {key.removeprefix("regimes."): value for key, value in arrays.items() if key.startswith("regimes.")}
-    regimes = restore_regimes(document["regimes"], own, settings, _read_channel, same_settings=same_settings)
+    regimes = restore_regimes(document["regimes"], own, settings, read_channel, same_settings=same_settings)
     heard = Heard(arrays["heard.scores"], arrays["heard.learned"]) if model is not None else Heard()
     progress = Progress(**document["progress"])
     if model is None:
@@ -151,7 +151,8 @@ def _channel(channel: Channel) -> dict[str, Any]:
     return asdict(channel)
 
 
-def _read_channel(part: Mapping[str, Any]) -> Channel:
+def read_channel(part: Mapping[str, Any]) -> Channel:
+    """Take back the document of a channel."""
     known = {
         **part,
         "subsystem": Subsystem(part["subsystem"]),
@@ -187,9 +188,7 @@ def read_episode(part: Mapping[str, Any]) -> Episode:
             **part,
             "entity": read_entity(part["entity"]),
             "subsystem": Subsystem(part["subsystem"]),
-            "top": tuple(
-                Contribution(**{**entry, "channel": _read_channel(entry["channel"])}) for entry in part["top"]
-            ),
+            "top": tuple(Contribution(**{**entry, "channel": read_channel(entry["channel"])}) for entry in part["top"]),
             "first_channels": tuple((str(name), int(at)) for name, at in part["first_channels"]),
             # States of versions that named no device lack it.
             "device": _read_device(part.get("device")),

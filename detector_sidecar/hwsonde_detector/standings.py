@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from hwsonde_detector.decision.peering import ODD_AT, TRAIL, PeerGroup
+from hwsonde_detector.decision.peering import ODD_AT, TRAIL, Member, PeerGroup
 from hwsonde_detector.decision.scope import Standing, Verdict, common, comparable_share, scope_of
 from hwsonde_detector.detectors.peers import HOSTS
-from hwsonde_detector.types import Device, Entity, EntityReport, Episode, EpisodeEvent, Scope
+from hwsonde_detector.types import Device, Entity, EntityReport, Episode, EpisodeEvent, Scope, Score
 
 # Of the newest slots so many must be odd, and of the newest windows so many loud.
 _ODD, _ODD_OF = 3, 5
@@ -58,8 +58,8 @@ class Telling:
         Episodes that hosts opened by their own past, told or not.
     held, muted
         Those of them that wait, with the event and until when; and those that follow another.
-    peers
-        Episodes that peers opened.
+    peers, kept
+        Episodes that peers opened; and of which hosts they keep one open that the host opened itself, which calls it over.
     ending
         Episodes that were over as soon as they were told, and stay open for a scrape so that somebody sees them.
     loud
@@ -70,6 +70,7 @@ class Telling:
     held: dict[Entity, tuple[EpisodeEvent, int]] = field(default_factory=dict)
     muted: dict[Entity, Muted] = field(default_factory=dict)
     peers: dict[Entity, Episode] = field(default_factory=dict)
+    kept: set[Entity] = field(default_factory=set)
     ending: dict[Entity, Ending] = field(default_factory=dict)
     loud: dict[Entity, deque[tuple[int, float]]] = field(default_factory=dict)
 
@@ -139,6 +140,12 @@ class Standings:
             subsystem=episode.subsystem,
         )
 
+    def spared(self, entity: Entity, at_ms: int) -> bool:
+        """Whether a host differs only because most of the others deviate from their past, and it does not."""
+        group = self.group(entity)
+        standings = self.of(group, at_ms) if group is not None else {}
+        return common(standings, self.minimum) and not standings[entity].loud
+
     def _elsewhere(self, group: PeerGroup, at_ms: int) -> bool:
         others = {id(circle.group): circle.group for circle in self.circles.values() if circle.group is not group}
         return any(common(self.of(other, at_ms), self.minimum) for other in others.values())
@@ -158,7 +165,8 @@ class Standings:
         begin = at_ms - _LOUD_OF * interval
         loud = sum(begin < end <= at_ms and fused >= 1.0 for end, fused in self.telling.loud.get(entity, ()))
         return Standing(
-            loud=loud >= _LOUD or entity in self.telling.peers,
+            # One whose own past says nothing any more hides no new trouble of the others.
+            loud=loud >= _LOUD or (entity in self.telling.peers and entity not in self.telling.kept),
             odd=len(odd) >= _ODD,
             score=max((value for _, value, _ in newest), default=0.0),
             device=odd[-1][2] if odd else None,
@@ -179,3 +187,17 @@ class Standings:
                 break
             onset = end_ms
         return onset
+
+
+def with_peers(scores: tuple[Score, ...], member: Member, interval_ms: int) -> tuple[Score, ...]:
+    """Scores with a member ``peers``: the host's value in the slot that each window ended in, or in the newest one judged before."""
+    trail = member.trail
+    if not scores or not trail:
+        return scores
+    told, place, ends = [], -1, list(trail)
+    for score in scores:
+        while place + 1 < len(ends) and ends[place + 1][0] <= score.end_ms + interval_ms:
+            place += 1
+        known = {"peers": ends[place][1]} if place >= 0 else {}
+        told.append(replace(score, members={**score.members, **known}))
+    return tuple(told)

@@ -3,23 +3,24 @@
 A host opens episodes by its own past alone. Where it has peers, these decide whether it is told at once (it differs from them, or they
 are all quiet), or held back for a few slots until it is known whether it is the culprit, waits for one, or all of a job do the same. Who
 waits for another is muted: its episode stays open and freezes what is learned, but is told only if it outlasts the other's. One job that
-deviates as a whole is told once. And who differs from its peers, while nothing in its own past says so, gets an episode from them.
+deviates as a whole is told once. And who differs from its peers, while nothing in its own past says so, gets an episode from them, or keeps the one
+that its own past has ended.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from hwsonde_detector.decision.episodes import Persistence
-from hwsonde_detector.decision.peering import Member, Slot
+from hwsonde_detector.decision.peering import Slot
 from hwsonde_detector.decision.scope import Verdict
-from hwsonde_detector.explain.unlike import peer_episode
+from hwsonde_detector.explain.unlike import peer_episode, still_unlike, unlike
 from hwsonde_detector.settings import PeerSettings
 from hwsonde_detector.standings import Circle, Ending, Muted, Standings, Telling
-from hwsonde_detector.types import Entity, Episode, EpisodeEvent, Phase, Scope, Score, SettingFinding
+from hwsonde_detector.types import Entity, Episode, EpisodeEvent, Phase, Scope, SettingFinding
 
 # An episode is held back until its peers were judged for so many slots after it began, or for twice as many at the most.
 _HELD_SLOTS = 3
@@ -49,6 +50,8 @@ class Teller:
         Gives what is known of a host's settings at a time.
     normal
         Whether nobody is paged for an episode because it counts as normal.
+    differing
+        Who differed from its peers when the step began.
 
     Attributes
     ----------
@@ -65,6 +68,7 @@ class Teller:
         settings: PeerSettings,
         findings: Callable[[Entity, int], tuple[SettingFinding, ...]],
         normal: Callable[[Episode], bool],
+        differing: Iterable[Entity] = (),
     ) -> None:
         self.telling = telling
         self.circles = circles
@@ -73,7 +77,8 @@ class Teller:
         self.events: list[EpisodeEvent] = []
         self.pages: Counter[Entity] = Counter()
         self._standings = Standings(telling, circles, settings.minimum)
-        # Who is being decided on, and who was held and is told since this step.
+        # Who differs at the time that was heard of last; who is being decided on, and who was held and is told since this step.
+        self._differing = set(differing)
         self._deciding: set[Entity] = set()
         self._fresh: set[Entity] = set()
 
@@ -99,10 +104,17 @@ class Teller:
         telling = self.telling
         if entity in telling.held:
             self._decide(entity, event.at_ms, over=True)
-        event = replace(event, episode=named(event.episode, telling.open.pop(entity, None)))
+        told, group = telling.open.pop(entity, None), self._standings.group(entity)
         if telling.muted.pop(entity, None) is not None:
             return
-        if entity in self._fresh and entity in self.circles:
+        event = replace(event, episode=named(event.episode, told))
+        if told is not None and group is not None and self._outlasts(entity, told, event.at_ms):
+            # The incident stays open: nothing new is paged, and nothing is said to be over while the host is still ill.
+            told = replace(told, title=_OF_MANY.sub("", told.title), peak=event.episode.peak)
+            telling.peers[entity] = told = still_unlike(told, group.newest, len(group.members) - 1)
+            telling.kept.add(entity)
+            self.events.append(EpisodeEvent(Phase.CHANGED, event.at_ms, told))
+        elif entity in self._fresh and entity in self.circles:
             # Opened and closed in one step nobody would ever see it: it stays for a scrape.
             telling.ending[entity] = Ending(event)
         else:
@@ -116,7 +128,8 @@ class Teller:
 
     def rise(self, entity: Entity, slot: Slot) -> None:
         """A host has come to differ from its peers."""
-        telling, standings = self.telling, self._standings
+        telling = self.telling
+        self._differing.add(entity)
         self.settle(slot.end_ms, entity)
         self._end(entity)
         if entity in telling.held:
@@ -124,21 +137,45 @@ class Teller:
         if telling.told(entity) is not None:
             return
         if entity in telling.muted:
-            self._tell(entity, slot.end_ms, standings.verdict(entity, slot.end_ms))
-            return
-        device, onset_ms = standings.device(entity, slot.end_ms), standings.onset(entity, slot.end_ms)
-        episode = peer_episode(entity, slot, device, onset_ms)
-        episode = replace(episode, settings=self.findings(entity, slot.end_ms)[:_MOST_SETTINGS])
-        telling.peers[entity] = episode
-        self.events.append(EpisodeEvent(Phase.OPENED, slot.end_ms, episode))
+            self._tell(entity, slot.end_ms, self._standings.verdict(entity, slot.end_ms))
+        else:
+            self._open_peers(entity, slot, slot.end_ms)
 
     def fall(self, entity: Entity, at_ms: int) -> None:
         """A host does not differ from its peers any more; an episode of its own that goes on keeps the incident open."""
+        self._differing.discard(entity)
         if entity in self.telling.peers and entity not in self.telling.open:
             self._close_peers(entity, at_ms)
 
+    def _outlasts(self, entity: Entity, told: Episode, at_ms: int) -> bool:
+        """Whether an incident goes on though the host's own episode is over. One of a whole job does not: that one host differs is another."""
+        return entity in self._differing and told.scope not in _WIDE and not self._standings.spared(entity, at_ms)
+
+    def _late(self, entity: Entity, row_ms: int) -> None:
+        """Tell of a host that differs and of which nothing is told any more, as what was told was of its whole job, or most others were ill."""
+        telling, group = self.telling, self._standings.group(entity)
+        slot = group.newest if group is not None else None
+        waits = telling.told(entity) is not None or entity in telling.held or entity in telling.muted
+        if waits or slot is None or entity not in slot.values or self._standings.spared(entity, slot.end_ms):
+            return
+        if unlike(entity, slot):
+            self._open_peers(entity, slot, max(slot.end_ms, row_ms))
+
+    def _open_peers(self, entity: Entity, slot: Slot, at_ms: int) -> None:
+        standings = self._standings
+        # One that ends in this step keeps its name for itself.
+        before = [one.episode.onset_ms + 1000 for one in self.events if one.episode.entity == entity]
+        onset_ms = max([standings.onset(entity, slot.end_ms), *before])
+        episode = peer_episode(entity, slot, standings.device(entity, slot.end_ms), onset_ms)
+        settings = self.findings(entity, at_ms)[:_MOST_SETTINGS]
+        self.telling.peers[entity] = episode = replace(episode, start_ms=at_ms, settings=settings)
+        self.events.append(EpisodeEvent(Phase.OPENED, at_ms, episode))
+
     def _close_peers(self, entity: Entity, at_ms: int) -> None:
-        episode = self.telling.peers.pop(entity)
+        telling, episode = self.telling, self.telling.peers.pop(entity)
+        if entity in telling.kept and entity in telling.muted:
+            self.pages[entity] += 1
+        telling.kept.discard(entity)
         self.events.append(EpisodeEvent(Phase.CLOSED, at_ms, replace(episode, end_ms=at_ms)))
 
     def settle(self, at_ms: int, entity: Entity) -> None:
@@ -186,6 +223,10 @@ class Teller:
             self._review(entity, newest.get(entity) or 0)
         for entity in sorted(telling.ending):
             self._show(entity, now_ms)
+        for entity in sorted(self._differing):
+            known = standing(entity)
+            if known is not None and known.open:
+                self._late(entity, newest.get(entity) or 0)
         self._fresh.clear()
 
     def _due(self, entity: Entity, row_ms: int, silent_ms: int) -> bool:
@@ -232,6 +273,9 @@ class Teller:
         telling, circle = self.telling, self.circles.get(entity)
         if entity in telling.peers:
             telling.muted[entity] = Muted(entity, event.at_ms)
+            # The page of one that the host opened itself was counted then.
+            if entity in telling.kept:
+                self.pages[entity] -= 1
             return
         if circle is None or not circle.group.cells.names:
             self._tell(entity, event.at_ms, Verdict(Scope.HOST))
@@ -353,17 +397,3 @@ def named(episode: Episode, known: Episode | None) -> Episode:
     kept = known.scope in _WIDE or known.title.endswith(f": {episode.title}")
     title = known.title if kept else episode.title
     return replace(episode, scope=known.scope, device=known.device, settings=known.settings, title=title)
-
-
-def with_peers(scores: tuple[Score, ...], member: Member, interval_ms: int) -> tuple[Score, ...]:
-    """Scores with a member ``peers``: the host's value in the slot that each window ended in, or in the newest one judged before."""
-    trail = member.trail
-    if not scores or not trail:
-        return scores
-    told, place, ends = [], -1, list(trail)
-    for score in scores:
-        while place + 1 < len(ends) and ends[place + 1][0] <= score.end_ms + interval_ms:
-            place += 1
-        known = {"peers": ends[place][1]} if place >= 0 else {}
-        told.append(replace(score, members={**score.members, **known}))
-    return tuple(told)

@@ -129,10 +129,11 @@ def _uncount(state: WorkerState, said: Told) -> None:
     for one in said.hushed:
         episode = one.event.episode
         host = state.hosts.get(episode.entity)
-        if host is not None and one.event.phase is Phase.CLOSED:
-            host.feedback.uncount(episode.identity, host.threshold)
-        elif one.event.phase is Phase.OPENED:
+        if one.event.phase is Phase.OPENED:
             _count_page(state, episode, -1)
+        elif host is not None and (host.episode is None or host.episode.identity != episode.identity):
+            # It is closed, or only its peers keep it open.
+            host.feedback.uncount(episode.identity, host.threshold)
     for episode in said.late:
         _count_page(state, episode, 1)
 
@@ -159,7 +160,7 @@ def snapshot(state: WorkerState) -> tuple[dict[str, Any], dict[str, NDArray[Any]
         arrays |= {f"{index}/{key}": value for key, value in own.items()}
     if state.plan is not None:
         document["hushing"] = dict(state.hushing.waiting)
-        document["fleet"], own = snapshot_fleet(state.fleet, state.plan.settings)
+        document["fleet"], own = snapshot_fleet(state.fleet, state.plan.settings, state.hosts)
         arrays |= {f"fleet/{key}": value for key, value in own.items()}
     return document, arrays
 

@@ -114,7 +114,8 @@ class PeerGroup:
     """Hosts that are peers of each other, or one host alone, whose parts are.
 
     ``judged`` is the number of the last judged slot of ``interval_ms``; ``usual`` is (n)
-    the moving average of `Compared.narrow`, 0 before the first; ``own`` and ``others`` are the tails of all cells in force.
+    the moving average of `Compared.narrow`, 0 before the first; ``own`` and ``others`` are the tails of all cells in force. ``newest`` is the slot
+    that was judged last since the start of the detector.
     """
 
     members: dict[Entity, Member] = field(default_factory=dict)
@@ -125,6 +126,7 @@ class PeerGroup:
     usual: Floats = field(default_factory=lambda: np.zeros(0))
     own: ColumnTails | None = None
     others: ColumnTails | None = None
+    newest: Slot | None = None
 
     @property
     def judged_ms(self) -> int:
@@ -186,6 +188,7 @@ def advance(group: PeerGroup, settings: Settings, unhealthy: Unhealthy, settled:
     slots = []
     if group.cells.names:
         slots = [_judge(group, number, settings, unhealthy, settled) for number in sorted(present)]
+    group.newest = slots[-1] if slots else group.newest
     group.judged = max(last, group.judged or last)
     for member in group.members.values():
         member.rows = {slot: row for slot, row in member.rows.items() if slot >= last}
@@ -213,6 +216,10 @@ def _lay_out(group: PeerGroup, settings: Settings) -> None:
         _move_tails(group, cells)
         group.own = None
     group.cells = cells
+    for place, entity in enumerate(cells.members):
+        if cells.spans[place + 1] == cells.spans[place]:
+            # Where nothing of a host is compared any more nothing would ever tell that it is like the others again.
+            group.members[entity].persistence = Persistence()
 
 
 def _move_tails(group: PeerGroup, cells: Cells) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from hwsonde_detector.decision.peering import Slot
@@ -33,8 +35,6 @@ def peer_episode(entity: Entity, slot: Slot, device: Device | None, onset_ms: in
     top = unlike(entity, slot)
     shares = by_subsystem(np.array([part.share for part in top]), [part.channel for part in top])
     subsystem = max(shares, key=lambda name: (shares[name], name)) if shares else Subsystem.CPU
-    others = len(slot.values) - 1
-    peers = f"its {others} peers do not show it" if others else "its other parts do not show it"
     return Episode(
         identity=identity(entity, onset_ms),
         entity=entity,
@@ -43,11 +43,33 @@ def peer_episode(entity: Entity, slot: Slot, device: Device | None, onset_ms: in
         end_ms=None,
         subsystem=subsystem,
         peak=slot.values[entity],
-        title=f"{title(entity, subsystem, top, onset_ms)}; {peers}",
+        title=f"{title(entity, subsystem, top, onset_ms)}; {_others(len(slot.values) - 1)} do not show it",
         top=top,
         scope=Scope.DEVICE if device is not None else Scope.HOST,
         device=device,
     )
+
+
+def still_unlike(told: Episode, slot: Slot | None, peers: int) -> Episode:
+    """An episode that goes on though the host's own past says nothing any more, because it differs from its peers.
+
+    It stays what was paged: only why it goes on is added to the sentence, and its channels are those that differ now, where that is known.
+
+    Parameters
+    ----------
+    told
+        The episode as it was told.
+    slot
+        The newest slot, None where there is none since the start.
+    peers
+        How many peers the host has.
+    """
+    top = unlike(told.entity, slot) if slot is not None and told.entity in slot.values else ()
+    return replace(told, title=f"{told.title}; still unlike {_others(peers)}", top=top or told.top)
+
+
+def _others(peers: int) -> str:
+    return f"its {peers} peers" if peers else "its other parts"
 
 
 def unlike(entity: Entity, slot: Slot) -> tuple[Contribution, ...]:

@@ -6,11 +6,12 @@ three little-endian 32-bit numbers) and a payload, whose first byte says its kin
 - 1, a read: the time it was scored at and the time up to which samples were left out (two signed 64-bit numbers), the warnings
   (32-bit length, JSON) and the server's answers, compressed by zlib;
 - 2, a start: the state that the detector began with (32-bit length, JSON, then arrays as npz), or nothing after a cold start;
-- 3, what people told before the next read, and what counts as normal from then on (JSON).
+- 3, what people told before the next read, and what counts as normal from then on (JSON);
+- 4, the same, while it is not known yet what else counts as normal: whoever did before does so on, until the next record of kind 2, 3 or 4.
 
-A version that has more to record gives it a new kind and leaves the magic line as it is, as 3 was added after 1 and 2: what a reader does not
-know might change all that follows, so a record of another kind is never passed over. Reading ends there with one line that names the place and
-the kind. Recording into such an archive goes on behind it.
+A version that has more to record gives it a new kind and leaves the magic line as it is, as 3 was added after 1 and 2, and 4 after these: what a
+reader does not know might change all that follows, so a record of another kind is never passed over. Reading ends there with one line that names
+the place and the kind. Recording into such an archive goes on behind it.
 
 A record that a crash or a full disk cut off can only be the last one: reading ends before it, and appending overwrites it.
 """
@@ -38,7 +39,7 @@ from hwsonde_detector.files import open_at_once
 from hwsonde_detector.sources.base import Read
 from hwsonde_detector.sources.decode import SeriesTable, decode_answers, without_future
 from hwsonde_detector.types import SampleBatch
-from hwsonde_detector.types.guidance import UNGUIDED, Guidance, Normal, guidance_document, read_guidance
+from hwsonde_detector.types.guidance import UNGUIDED, Guidance, guidance_document, read_guidance
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -47,8 +48,8 @@ _HEADER = struct.Struct("<III")
 _CHECKED = struct.Struct("<II")
 _READ = struct.Struct("<Bqq?I")
 _START = struct.Struct("<B?I")
-_KIND_READ, _KIND_START, _KIND_GUIDANCE = 1, 2, 3
-_KINDS = frozenset({_KIND_READ, _KIND_START, _KIND_GUIDANCE})
+_KIND_READ, _KIND_START, _KIND_GUIDANCE, _KIND_UNSURE = 1, 2, 3, 4
+_KINDS = frozenset({_KIND_READ, _KIND_START, _KIND_GUIDANCE, _KIND_UNSURE})
 _LEVEL = 1  # of zlib: a tick's cost matters more than the last tenth of the size
 _MAX_PAYLOAD = 1 << 31
 _UNREADABLE = (struct.error, ValueError, KeyError, TypeError, zlib.error, OSError, EOFError)
@@ -92,7 +93,7 @@ class ArchiveRecorder:
     def __init__(self, path: Path, max_bytes: int = 1 << 30) -> None:
         self.path = path
         self.stopped = False
-        self._normal: tuple[Normal, ...] | None = None
+        self._told = UNGUIDED
         self._max_bytes = max_bytes
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
@@ -120,16 +121,18 @@ class ArchiveRecorder:
 
     def record_guidance(self, guidance: Guidance) -> None:
         """Append what people told before the next answer; nothing where it is what was told before."""
-        if not self.stopped and (guidance.marks or guidance.normal != (self._normal or ())):
-            self._append(bytes([_KIND_GUIDANCE]) + orjson.dumps(guidance_document(guidance)))
-            self._normal = guidance.normal
+        lasting = replace(guidance, marks=())
+        if not self.stopped and (guidance.marks or lasting != self._told):
+            kind = _KIND_UNSURE if guidance.unsure else _KIND_GUIDANCE
+            self._append(bytes([kind]) + orjson.dumps(guidance_document(guidance)))
+            self._told = lasting
 
     def record_start(self, document: Mapping[str, Any] | None, arrays: Arrays) -> None:
         """Append that the detector begins with this state (None: cold), so that a replay begins with it too."""
         if self.stopped:
             return
         # A replay that begins here knows of nothing that is normal.
-        self._normal = None
+        self._told = UNGUIDED
         if document is None:
             self._append(_START.pack(_KIND_START, False, 0))  # noqa: FBT003 - a field of the record
             return
@@ -234,7 +237,7 @@ class ArchiveSource:
         """Give everything, in order."""
         known = SeriesTable()
         self.warning = None
-        told = UNGUIDED
+        told, unsure = UNGUIDED, False
         with self._open() as file:
             size, end = os.fstat(file.fileno()).st_size, len(MAGIC)
             for at, length, crc in _walk(file, self.path, size):
@@ -250,12 +253,13 @@ class ArchiveSource:
                     raise ArchiveError(f"{_damaged(self.path, at)} ({type(error).__name__})") from None
                 end = at + _HEADER.size + length
                 if isinstance(record, Guidance):
-                    told = record
+                    # Versions that knew no kind 4 told so by 3 here and there, and it held for one answer.
+                    told, unsure = record, payload[0] == _KIND_UNSURE
                 elif isinstance(record, Tick):
                     yield replace(record, guidance=told)
-                    told = Guidance(normal=told.normal)
+                    told = Guidance(normal=told.normal, unsure=unsure)
                 else:
-                    told = UNGUIDED
+                    told, unsure = UNGUIDED, False
                     yield record
             if end < size:
                 self.warning = f"{self.path}: the last record was cut off; all before it was used"
@@ -348,7 +352,7 @@ def _check_kind(kind: int, path: Path, at: int) -> None:
 
 
 def _decode(payload: bytes, known: SeriesTable) -> Start | Tick | Guidance:
-    if payload[0] == _KIND_GUIDANCE:
+    if payload[0] in {_KIND_GUIDANCE, _KIND_UNSURE}:
         return read_guidance(orjson.loads(payload[1:]))
     if payload[0] == _KIND_START:
         _, warm, length = _START.unpack_from(payload)

@@ -9,9 +9,11 @@ import struct
 import subprocess
 import sys
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,8 +23,8 @@ from hwsonde_detector.sources import archive as module
 from hwsonde_detector.sources.archive import MAGIC, ArchiveRecorder, ArchiveSource, Start, Tick
 from hwsonde_detector.sources.base import Read
 from hwsonde_detector.sources.decode import SEPARATOR, decode_answers
-from hwsonde_detector.types import SampleBatch
-from hwsonde_detector.types.guidance import Guidance, Matcher, Normal
+from hwsonde_detector.types import Entity, SampleBatch
+from hwsonde_detector.types.guidance import UNGUIDED, Guidance, Marked, Matcher, Normal, guidance_document
 from tests.detector.sources.answers import answer, identity
 
 
@@ -65,6 +67,9 @@ def recorded(path: Path, pairs, **options) -> None:
 
 
 TICKS = [tick(number) for number in range(1, 6)]
+UNSURE = Guidance(unsure=True)
+SILENCED = Guidance(normal=(Normal((Matcher("node", "a"),), 0, 9, "silence", "silence 1"),))
+MARKED = Guidance(marks=(Marked(Entity((("node", "a"),)), "a@1", "noise"),))
 
 
 def test_the_same_reads_at_the_same_times(tmp_path):
@@ -168,13 +173,13 @@ def test_damage_in_the_middle_names_the_offset(tmp_path):
         ticks(ArchiveSource(tmp_path / "a"))
 
 
-def of_kind(kind: int) -> bytes:
-    payload = bytes([kind]) + b"what a later version writes"
+def of_kind(kind: int, content: bytes = b"what a later version writes") -> bytes:
+    payload = bytes([kind]) + content
     checked = struct.pack("<II", len(payload), zlib.crc32(payload))
     return checked + zlib.crc32(checked).to_bytes(4, "little") + payload
 
 
-@pytest.mark.parametrize("kind", [0, 4, 255])
+@pytest.mark.parametrize("kind", [0, 5, 255])
 @pytest.mark.parametrize("behind", [0, 2])
 def test_a_record_of_an_unknown_kind_is_one_clear_line(tmp_path, kind, behind):
     path = tmp_path / "a"
@@ -209,11 +214,52 @@ def test_the_kinds_that_are_described_are_those_that_are_read_and_written(tmp_pa
     path = tmp_path / "a"
     with ArchiveRecorder(path) as recorder:
         recorder.record_start(None, {})
-        recorder.record_guidance(Guidance(normal=(Normal((Matcher("node", "a"),), 0, 9, "silence", "silence 1"),)))
+        recorder.record_guidance(SILENCED)
+        recorder.record_guidance(UNSURE)
         recorder.record(*TICKS[0])
     with path.open("rb") as file:
         written = {file.read(1)[0] for _ in module._walk(file, path, path.stat().st_size)}
     assert written == numbers
+
+
+def guidances(path: Path) -> list[Guidance]:
+    return [record.guidance for record in ArchiveSource(path).records() if isinstance(record, Tick)]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        [UNSURE, UNSURE, UNGUIDED],
+        [UNSURE, SILENCED, SILENCED, UNGUIDED],
+        [replace(SILENCED, unsure=True), replace(SILENCED, unsure=True), SILENCED],
+        [UNGUIDED, MARKED, UNGUIDED, UNSURE],
+        [replace(MARKED, unsure=True), UNSURE, replace(MARKED, unsure=True), UNGUIDED],
+    ],
+)
+def test_what_was_told_with_each_answer_comes_back_with_it(tmp_path, told):
+    with ArchiveRecorder(tmp_path / "a") as recorder:
+        recorder.record_start(None, {})
+        for guidance, (now, read) in zip(told, TICKS, strict=False):
+            recorder.record_guidance(guidance)
+            recorder.record(now, read)
+    assert guidances(tmp_path / "a") == told
+
+
+def test_nobody_is_unsure_any_more_behind_a_start(tmp_path):
+    with ArchiveRecorder(tmp_path / "a") as recorder:
+        for told in (UNSURE, UNGUIDED, UNSURE):
+            recorder.record_start(None, {})
+            recorder.record_guidance(told)
+            recorder.record(*TICKS[0])
+    assert guidances(tmp_path / "a") == [UNSURE, UNGUIDED, UNSURE]
+
+
+def test_in_archives_of_former_versions_it_held_for_one_answer(tmp_path):
+    recorded(tmp_path / "a", [])
+    with (tmp_path / "a").open("ab") as file:
+        file.write(of_kind(3, orjson.dumps(guidance_document(replace(SILENCED, unsure=True)))))
+    recorded(tmp_path / "a", TICKS[:3])
+    assert guidances(tmp_path / "a") == [replace(SILENCED, unsure=True), SILENCED, SILENCED]
 
 
 @pytest.mark.parametrize("content", [b"", b"HWSONDE ARCHIVE 2\n", b"some notes\n", MAGIC[:4]])

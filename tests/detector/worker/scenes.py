@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from hwsonde_detector.decision.peering import Member, PeerGroup
-from hwsonde_detector.detectors.peers import lay_out
+import numpy as np
+
+from hwsonde_detector.decision.peering import Member, PeerGroup, Slot
+from hwsonde_detector.detectors.peers import Compared, lay_out
 from hwsonde_detector.settings import PeerSettings
 from hwsonde_detector.standings import Circle, Telling
 from hwsonde_detector.telling import Teller
@@ -85,6 +87,7 @@ class Scene:
             PeerSettings(),
             lambda one, at_ms: (),
             lambda episode: episode.entity in self.normal,
+            [one for one, member in self.group.members.items() if member.persistence.open],
         )
 
     def hear(self, number: int, fused: float, *seconds: int) -> None:
@@ -96,6 +99,25 @@ class Scene:
         value = 2.0 if odd else 0.1
         member = self.group.members[entity(number)]
         member.trail = deque([*member.trail, *((1000 * second, value, None) for second in seconds)])
+
+    def slot(self, number: int, second: int) -> Slot:
+        """A slot that ends at a second, in which one host is unlike the others."""
+        odd = np.arange(4) == number
+        values, ones = np.where(odd, 50.0, 10.0), np.ones(4)
+        compared = Compared(values - 10.0, 10.0 * ones, ones, ones)
+        told = {entity(one): 2.0 if one == number else 0.1 for one in range(4)}
+        return Slot(1000 * second, told, np.where(odd, 9.0, 0.0), values, compared, self.group.cells, (), ())
+
+    def differ(self, number: int, second: int) -> None:
+        """The host differs from its peers from the slot on that ends at a second."""
+        self.group.members[entity(number)].persistence.open = True
+        self.group.newest = self.slot(number, second)
+        self.teller.rise(entity(number), self.group.newest)
+
+    def agree(self, number: int, second: int) -> None:
+        """The host differs no more."""
+        self.group.members[entity(number)].persistence.open = False
+        self.teller.fall(entity(number), 1000 * second)
 
     def finish(
         self, second: float, silent: Mapping[Entity, int] | None = None, rows: float | None = None

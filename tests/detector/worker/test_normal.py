@@ -79,6 +79,27 @@ def test_a_silence_makes_a_recorded_fault_normal_and_it_pages_when_the_silence_e
     assert any(b'"kind":"normal"' in line for line in said)
 
 
+def test_a_start_within_a_silence_is_replayed_as_it_was(ticks, tmp_path) -> None:
+    engine, again, said, opened = LocalEngine(PLAN), LocalEngine(PLAN), [], []
+    for batch, now_ms in ticks[:170]:
+        engine.step(batch, now_ms, silence(100, END))
+    again.restore(*engine.snapshot())
+    with ArchiveRecorder(tmp_path / "a") as recorder:
+        recorder.record_start(*engine.snapshot())
+        for number, (batch, now_ms) in enumerate(ticks[168:]):
+            # Alertmanager answers some seconds after the start.
+            holds = silence(100, END) if now_ms < at(END) else UNGUIDED
+            guidance = Guidance(unsure=True) if number < 6 else holds
+            recorder.record_guidance(guidance)
+            recorder.record(now_ms, Read(batch, (), raw_of(batch)))
+            outputs = again.step(batch, now_ms, guidance)
+            opened += [now_ms for one in outputs.events if one.phase is Phase.OPENED]
+            said += lines(outputs, now_ms)
+    (first,) = opened
+    assert first >= at(END)
+    assert b"".join(replay(ArchiveSource(tmp_path / "a").records(), PLAN)) == b"".join(said)
+
+
 def test_a_silence_outlasts_a_restart(ticks) -> None:
     engine = LocalEngine(PLAN)
     for batch, now_ms in ticks[:170]:

@@ -7,8 +7,7 @@ from collections import deque
 import numpy as np
 
 from hwsonde_detector.decision.peering import Member
-from hwsonde_detector.standings import Telling
-from hwsonde_detector.telling import with_peers
+from hwsonde_detector.standings import Telling, with_peers
 from hwsonde_detector.types import EntityReport, Phase, Scope
 from tests.detector.worker.scenes import LEARNING, Scene, entity, event, score
 

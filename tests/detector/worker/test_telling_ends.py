@@ -114,7 +114,7 @@ def test_one_whose_host_is_gone_is_told_and_closed_at_once() -> None:
 def test_what_waits_for_its_end_outlasts_a_restart() -> None:
     scene = brief()
     scene.finish(11)
-    document, arrays = snapshot_fleet(FleetState(telling=scene.telling), Settings())
+    document, arrays = snapshot_fleet(FleetState(telling=scene.telling), Settings(), {})
     scene.telling = restore_fleet(document, arrays, {}, Settings()).telling
     scene.next()
     assert scene.telling.told(entity(1)) is not None
