@@ -12,7 +12,7 @@ from pathlib import Path
 import jinja2
 
 from hwsonde_detector.explain.titles import quantity
-from hwsonde_detector.explain.verdict import percent, seconds
+from hwsonde_detector.explain.verdict import brief, percent, seconds
 
 # The colours are those of the page.
 _PALETTE = Path(__file__).parent / "web" / "static" / "palette.css"
@@ -48,8 +48,14 @@ def palette() -> str:
 
 
 def shown(text: object, most: int = _LONGEST) -> str:
-    """A name or sentence as it is shown: one line, what cannot be seen replaced, the middle of what is very long left out."""
+    """A name or sentence as it is shown: one line, what cannot be seen replaced, the middle of what is very long left out.
+
+    Of a sentence that is too long the long words are shortened first.
+    """
     plain = str(text)
+    if len(plain) > most and " " in plain:
+        # What a sentence says stands beside its names.
+        plain = " ".join(brief(word) for word in plain.split(" "))
     if len(plain) > most:
         plain = f"{plain[: most - 40]}\N{HORIZONTAL ELLIPSIS}{plain[-39:]}"
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in plain)

@@ -9,7 +9,7 @@ from math import isfinite
 
 from hwsonde_detector.explain.rootcause import Cause
 from hwsonde_detector.explain.series import between
-from hwsonde_detector.explain.verdict import brief, called, listed, rounded_up
+from hwsonde_detector.explain.verdict import called, listed, rounded_up
 from hwsonde_detector.types import Entity, Episode, Score
 
 
@@ -113,11 +113,7 @@ def _overlaps(episode: Episode, entity: Entity, start_ms: int, end_ms: int) -> b
 def _sentence(first: Entity, job: str | None, hosts: Sequence[Neighbour]) -> str:
     if not hosts:
         return f"No other host was read in this time: whether it was only {called(first)} is not known."
-    of = (
-        f"the {len(hosts) + 1} hosts of {brief(job)}"
-        if job is not None
-        else f"the {len(hosts) + 1} hosts that were read"
-    )
+    of = f"the {len(hosts) + 1} hosts of {job}" if job is not None else f"the {len(hosts) + 1} hosts that were read"
     by = {kind: [called(one.entity) for one in hosts if one.behaviour is kind] for kind in Behaviour}
     same, quiet = (
         by[Behaviour.SAME],

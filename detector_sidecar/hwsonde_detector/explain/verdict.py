@@ -55,13 +55,13 @@ def name_of(entity: Entity) -> str:
 
 
 def brief(text: str, most: int = 80) -> str:
-    """A name as a sentence bears it: the middle of what somebody made very long is left out."""
+    """A name as a line for people bears it: the middle of what somebody made very long is left out."""
     return text if len(text) <= most else f"{text[: most - 21]}\N{HORIZONTAL ELLIPSIS}{text[-20:]}"
 
 
 def called(entity: Entity) -> str:
-    """A host in a sentence."""
-    return brief(name_of(entity))
+    """A host in a sentence: whole, since nobody could replace what is left of a name; who shows the sentence shortens it."""
+    return name_of(entity)
 
 
 def listed(names: Sequence[str], most: int = _NAMED) -> str:

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 from hwsonde_detector.clock import Clock
 from hwsonde_detector.errors import SourceError
 from hwsonde_detector.incidents.entry import Entry
+from hwsonde_detector.signals.entities import entity_of
+from hwsonde_detector.types import Entity, Series
 from hwsonde_detector.types.alerts import Alert
 from hwsonde_detector.types.guidance import Matcher, Normal
 
@@ -108,8 +110,7 @@ class Follower:
     def of(self, entry: Entry) -> dict[str, Any]:
         """What is known of the alerts of an incident's host."""
         known = self._known
-        wanted = [pair for pair in entry.entity.labels if pair[1]]
-        own = [alert for alert in known.alerts if wanted and set(wanted) <= set(alert.labels)]
+        own = [alert for alert in known.alerts if _is_of(alert, entry.entity)]
         return {
             "state": "failing" if known.failure else "known" if known.at_ms else "not yet",
             "asked_ms": known.at_ms or None,
@@ -145,3 +146,10 @@ class Follower:
             if self._ended.wait(self._every_s):
                 self._asked.close()
                 return
+
+
+def _is_of(alert: Alert, host: Entity) -> bool:
+    """Whether an alert is of a host: it has those of its labels that are not empty, or, for the one that names it, an instance that does."""
+    wanted = {pair for pair in host.labels if pair[1]}
+    made = entity_of(Series("", alert.labels), [name for name, _ in host.labels])
+    return bool(wanted) and wanted <= set(made.labels)

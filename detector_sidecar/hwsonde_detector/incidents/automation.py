@@ -8,13 +8,14 @@ import os
 import queue
 import signal
 import subprocess
+import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 from urllib.parse import urlsplit
 
 import requests
@@ -33,6 +34,7 @@ _STOP_S = 2.0
 _MOST_AUDIT = 8 << 20
 _TAIL = 1 << 20
 _SAID = 200
+_READ = 4096
 # Incidents that nothing was to be done for in any case: a line in the log each, so that nobody wonders, and no more.
 _PASSED_OVER = {
     Why.NOT_PAGED: "nobody was paged",
@@ -63,6 +65,8 @@ class Action(Protocol):
 class Command:
     """Runs a program: the incident as JSON on its standard input and in its environment, no shell, bounded in time.
 
+    It is over when the program itself ends. What it left in the background goes on.
+
     ``arguments`` begin with the program's path; of what they hold ``{host}``, ``{node}`` and other entity labels in braces, ``{id}``, ``{subsystem}``
     and ``{device}`` are replaced, each within its own argument.
     """
@@ -82,27 +86,44 @@ class Command:
         arguments = [filled(part, known) for part in self.arguments]
         places = {f"HWSONDE_{name.upper()}": value.replace("\0", "") for name, value in known.items()}
         try:
-            child = subprocess.Popen(  # noqa: S603 - the operator's own program, without a shell
-                arguments,
-                env={**os.environ, **places},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            # Files and no pipes: whatever goes on in the background may hold them for as long as it likes.
+            with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
+                given.write(json.dumps(told).encode())
+                given.seek(0)
+                child = subprocess.Popen(  # noqa: S603 - the operator's own program, without a shell
+                    arguments,
+                    env={**os.environ, **places},
+                    stdin=given,
+                    stdout=subprocess.DEVNULL,
+                    stderr=said,
+                    start_new_session=True,
+                )
+                with child:
+                    self._wait(child)
+                err = _tail(said) if child.returncode else ""
         except (OSError, ValueError) as error:
             raise ActionError(f"it cannot be run: {getattr(error, 'strerror', None) or error}") from None
-        with child:
-            try:
-                _, err = child.communicate(json.dumps(told).encode(), self.timeout_s)
-            except subprocess.TimeoutExpired:
-                # With all that it started: they may hold its output open.
-                with suppress(OSError):
-                    os.killpg(child.pid, signal.SIGKILL)
-                raise ActionError(f"it did not end within {self.timeout_s:g} s and was ended") from None
         if child.returncode:
-            said = " ".join(err.decode("utf-8", "replace").split())[-_SAID:]
-            raise ActionError(f"it ended with {child.returncode}{f': {said}' if said else ''}")
+            raise ActionError(f"it ended with {child.returncode}{f': {err}' if err else ''}")
+
+    def _wait(self, child: subprocess.Popen[bytes]) -> None:
+        """Wait for the program itself, and for nothing that it left in the background; end it, with all that it started, where it takes too long."""
+        try:
+            child.wait(self.timeout_s)
+        except subprocess.TimeoutExpired:
+            if child.poll() is not None:
+                return
+            with suppress(OSError):
+                os.killpg(child.pid, signal.SIGKILL)
+            raise ActionError(f"it did not end within {self.timeout_s:g} s and was ended") from None
+
+
+def _tail(said: IO[bytes]) -> str:
+    """The end of what a program said, on one line; what is still running may go on writing."""
+    size = os.fstat(said.fileno()).st_size
+    # Not by seeking: the place in the file is that of the writers, too.
+    text = os.pread(said.fileno(), _READ, max(size - _READ, 0)).decode("utf-8", "replace")
+    return " ".join(text.split())[-_SAID:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ _PEER_WINDOWS = 120
 # For how long the explanation of an open incident serves all who ask.
 _FRESH_MS = 4000
 _STOP_S = 5.0
+# How often what is kept is looked through for what is too old.
+_FORGET_S = 60.0
 _NAN = float("nan")
 
 
@@ -241,7 +243,15 @@ class Book:
         return marked(entry, *early) if early is not None else entry
 
     def _write_all(self) -> None:
-        while (watched := self._queue.get()) is not None:
+        while True:
+            try:
+                watched = self._queue.get(timeout=_FORGET_S)
+            except queue.Empty:
+                # Where nothing closes, what was kept grows old all the same.
+                self.store.forget_old(self._clock.now_ms())
+                continue
+            if watched is None:
+                return
             self._write(watched)
 
     def _write(self, watched: Watched) -> None:

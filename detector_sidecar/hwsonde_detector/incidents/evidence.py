@@ -12,13 +12,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hwsonde_detector.incidents.entry import Entry
-from hwsonde_detector.redaction import replaced
-from hwsonde_detector.types import SampleBatch
+from hwsonde_detector.redaction import Replacing
+from hwsonde_detector.signals.entities import Split, plan_split
+from hwsonde_detector.types import Entity, SampleBatch, Series
 
 _INDENT = 1
+_NOTHING = Replacing({})
 
 
-def evidence_files(incident: Mapping[str, Any], version: str, notes: Iterable[str] = ()) -> dict[str, bytes]:
+def evidence_files(
+    incident: Mapping[str, Any], version: str, notes: Iterable[str] = (), replacing: Replacing = _NOTHING
+) -> dict[str, bytes]:
     """The files that every archive has.
 
     Parameters
@@ -29,10 +33,12 @@ def evidence_files(incident: Mapping[str, Any], version: str, notes: Iterable[st
         Of the program.
     notes
         What is not among the files, or was done to them, a sentence each.
+    replacing
+        Puts other names in.
     """
     return {
-        "incident.json": as_json(incident),
-        "summary.txt": _summary(incident, version, notes).encode("utf-8", "replace"),
+        "incident.json": as_json(replacing.of(incident)),
+        "summary.txt": replacing.of(_summary(incident, version, notes)).encode("utf-8", "replace"),
     }
 
 
@@ -44,36 +50,31 @@ def as_json(value: object) -> bytes:
     )
 
 
-def sample_lines(batches: Iterable[SampleBatch], wanted: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Raw samples of one host, one object for each series of each batch, as Prometheus gives them.
+def samples_of(batches: Iterable[SampleBatch], entity: Entity) -> Iterator[tuple[Series, list[tuple[float, str]]]]:
+    """Raw samples of one host: each of its series in each batch, with pairs of seconds and text as Prometheus gives them.
 
     Parameters
     ----------
     batches
-        In order of time.
-    wanted
-        Labels that a series of the host has.
+        In order of time; series of other hosts may be among them.
+    entity
+        The host, which its series make: also those that lack its label and are named after their instance.
     """
+    names = tuple(name for name, _ in entity.labels)
+    split: Split | None = None
+    own: list[int] = []
     for batch in batches:
-        for index, series in enumerate(batch.series):
-            labels = dict(series.labels)
-            if any(labels.get(name, "") != value for name, value in wanted.items()):
-                continue
-            part = slice(int(batch.offsets[index]), int(batch.offsets[index + 1]))
+        if split is None or not split.fits(batch, names):
+            split = plan_split(batch.series, names)
+            own = [number for made, numbers, _ in split.parts if made == entity for number in numbers.tolist()]
+        for number in own:
+            part = slice(int(batch.offsets[number]), int(batch.offsets[number + 1]))
             times, values = batch.times[part].tolist(), batch.values[part].tolist()
             if times:
-                pairs = [[at_ms / 1000, repr(value)] for at_ms, value in zip(times, values, strict=True)]
-                yield {"metric": {"__name__": series.name, **labels}, "values": pairs}
-
-
-def redacted(files: Mapping[str, bytes], known: Mapping[str, str]) -> dict[str, bytes]:
-    """Files in which names stand for others."""
-    if not known:
-        return dict(files)
-    return {
-        name: replaced(content.decode("utf-8", "replace"), known).encode("utf-8", "replace")
-        for name, content in files.items()
-    }
+                yield (
+                    batch.series[number],
+                    [(at_ms / 1000, repr(value)) for at_ms, value in zip(times, values, strict=True)],
+                )
 
 
 def packed(entry: Entry, files: Mapping[str, bytes]) -> bytes:

@@ -166,6 +166,11 @@ class Store:
                         self._memory.popitem(last=False)
                 self._forget_old(now_ms)
 
+    def forget_old(self, now_ms: int) -> None:
+        """Let go what was kept for long enough."""
+        with self._disk:
+            self._forget_old(now_ms)
+
     def mark(self, name: str, mark: Mark, at_ms: int, by: str) -> None:
         """Keep what a person said of an incident, closed or still open.
 

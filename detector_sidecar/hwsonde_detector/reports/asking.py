@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from hwsonde_detector.errors import ConfigError
 from hwsonde_detector.explain.neighbours import JobSpan
-from hwsonde_detector.explain.verdict import called, listed, name_of
+from hwsonde_detector.explain.verdict import brief, listed, name_of
 from hwsonde_detector.past.instants import parse_instant
 from hwsonde_detector.types import Entity, Episode
 
@@ -46,7 +46,7 @@ def find_host(name: str, known: Iterable[Entity]) -> Entity:
     found = [entity for entity in hosts if str(entity) == name]
     found = found or [entity for entity in hosts if any(value == name for _, value in entity.labels)]
     if len(found) > 1:
-        names = listed([called(entity) for entity in found], _NAMED)
+        names = listed([brief(name_of(entity)) for entity in found], _NAMED)
         raise ConfigError(f"--entity: {_short(name)} may be {names}; give one of them")
     if not found:
         names = listed([_short(name_of(entity)) for entity in hosts], _NAMED)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from hwsonde_detector.config import Config
 from hwsonde_detector.connect import source_options
 from hwsonde_detector.reports.jobs import CPU, INFO, Watch
+from hwsonde_detector.signals.entities import host_label
 from hwsonde_detector.sources.prometheus import PrometheusSource
 from hwsonde_detector.types import Entity
 
@@ -60,11 +61,20 @@ def narrowed(config: Config, hosts: Iterable[Entity], by_instance: Iterable[Enti
     hosts = sorted(hosts)
     if not hosts or set(hosts) & set(by_instance):
         return config
-    selector = config.source.selector
-    for matcher in _host_matchers(hosts):
-        selector = joined(selector, matcher)
-    source = config.source.model_copy(update={"selector": selector})
-    return config.model_copy(update={"source": source})
+    return _with(config, _host_matchers(hosts))
+
+
+def narrowed_by_instance(config: Config, host: Entity) -> tuple[Config, ...]:
+    """The configuration that reads what lacks the label of the host and may be named after its instance; none where nothing can be."""
+    name = host_label([label for label, _ in host.labels])
+    value = dict(host.labels).get(name or "", "")
+    if not value or name == "instance":
+        return ()
+    rest = Entity(tuple(pair for pair in host.labels if pair[0] != name))
+    instance = quoted(rf"\[?{re.escape(value)}\]?(:[0-9]*)?")
+    matchers = [*_host_matchers([rest]), f'{name}=""']
+    matchers += [f'instance=~"{instance}"'] if len(instance) <= _LONGEST else []
+    return (_with(config, matchers),)
 
 
 def joined(selector: str, matcher: str) -> str:
@@ -75,6 +85,14 @@ def joined(selector: str, matcher: str) -> str:
 def quoted(value: str) -> str:
     """A value as it stands between the quotes of PromQL."""
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _with(config: Config, matchers: Iterable[str]) -> Config:
+    selector = config.source.selector
+    for matcher in matchers:
+        selector = joined(selector, matcher)
+    source = config.source.model_copy(update={"selector": selector})
+    return config.model_copy(update={"source": source})
 
 
 def _host_matchers(hosts: Iterable[Entity]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from hwsonde_detector import telemetry
 from hwsonde_detector.clock import Clock
 from hwsonde_detector.errors import SourceError, SourcePartial, StateError
 from hwsonde_detector.hoststate import episode_document, read_episode
+from hwsonde_detector.incidents.watchtime import WatchTime
 from hwsonde_detector.published import Noticeboard, Published, SourceState
 from hwsonde_detector.service.hosts import Hosts
 from hwsonde_detector.service.pace import Cursor, Pace, Slowest, SourceClock, Timeline
@@ -67,6 +68,7 @@ class Loop:
         self._observers = observers
         self._interruptible = interruptible
         self._hosts = Hosts()
+        self._watch_time = WatchTime(parts.keep_ms)
         self._pace = Pace(parts.fixed_ms)
         self._timeline = Timeline()
         self._slowest = Slowest()
@@ -95,6 +97,8 @@ class Loop:
             self._hosts = Hosts(read_episode(part) for part in own["past"])
             self._pace.interval_ms = int(own["interval_ms"])
             self._longest_ms = int(own["longest_interval_ms"])
+            # States of versions that did not keep this by day lack it: what they knew cannot be told from one day to another.
+            self._watch_time.restore(own.get("watched", ()))
             self.parts.engine.restore(document["engine"], arrays)
         except (KeyError, TypeError, ValueError) as error:
             self.saver.reject(f"what was saved lacks something ({type(error).__name__}: {error})")
@@ -112,6 +116,7 @@ class Loop:
         if old.recorder is not None and old.recorder is not parts.recorder:
             old.recorder.close()
         self._pace = Pace(parts.fixed_ms, self._pace.interval_ms)
+        self._watch_time.keep_ms = parts.keep_ms
         self._cursor = Cursor(self._cursor.position_ms, parts.longest_ms)
         self._hosts.clear(self._clock.now_ms(), lost if keep_models else None)
         if not keep_models:
@@ -168,6 +173,7 @@ class Loop:
                 "past": [episode_document(episode) for episode in self._hosts.past()],
                 "interval_ms": self._pace.interval_ms,
                 "longest_interval_ms": self._slowest_ms(),
+                "watched": self._watch_time.saved(),
             },
         }
         self.saver.save(document, arrays, self._clock.now_ms(), self._clock.monotonic())
@@ -258,6 +264,7 @@ class Loop:
         if behind:
             self._source_clock.rest()
         self._hosts.take(outputs, monotonic, self._pace.tick_ms)
+        self._watch_time.take(outputs, self.parts.step, shadow=self.parts.shadow)
         for report in outputs.reports:
             self._count(report)
         self._count_opened(outputs)

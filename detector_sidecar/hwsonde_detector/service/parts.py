@@ -45,6 +45,12 @@ class Parts:
         Bound of one read.
     history_ms
         How much of the past is read at a start without state, and at most after a gap.
+    shadow
+        Nobody is paged.
+    step
+        Rows from one window to the next.
+    keep_ms
+        For how long it is kept how long hosts were watched: as long as incidents are.
     links
         Names and addresses for the page.
     """
@@ -56,6 +62,8 @@ class Parts:
     longest_ms: int = 600_000
     history_ms: int = 3_600_000
     shadow: bool = False
+    step: int = 1
+    keep_ms: int = 90 * 86_400_000
     recorder: Recorder | None = None
     links: tuple[tuple[str, str], ...] = field(default_factory=tuple)
 

@@ -170,6 +170,8 @@ def _simple(parts: Parts, config: Config) -> None:
     parts.longest_ms = config.source.max_range
     parts.history_ms = config.source.history
     parts.shadow = config.mode == "shadow"
+    parts.step = config.window.step
+    parts.keep_ms = config.incidents.keep_for
     links = {
         "prometheus": config.links.prometheus or parts.address,
         "grafana": config.links.grafana,

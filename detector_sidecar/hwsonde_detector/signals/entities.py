@@ -36,7 +36,7 @@ def host_of(instance: str) -> str:
     return host
 
 
-def _fallback_label(entity_labels: Sequence[str]) -> str | None:
+def host_label(entity_labels: Sequence[str]) -> str | None:
     """Name of the label that names the host: ``node`` where it is configured, else the last one."""
     if HOST_LABEL in entity_labels:
         return HOST_LABEL
@@ -45,7 +45,7 @@ def _fallback_label(entity_labels: Sequence[str]) -> str | None:
 
 def entity_from_instance(series: Series, entity_labels: Sequence[str]) -> bool:
     """Whether `entity_of` has to fall back on ``instance``, so that the page can say so."""
-    label = _fallback_label(entity_labels)
+    label = host_label(entity_labels)
     return label is not None and not label_of(series, label) and bool(label_of(series, "instance"))
 
 
@@ -65,7 +65,7 @@ def entity_of(series: Series, entity_labels: Sequence[str]) -> Entity:
     Entity
         The labels in the configured order; a missing one is empty.
     """
-    fallback = _fallback_label(entity_labels)
+    fallback = host_label(entity_labels)
     pairs = []
     for name in entity_labels:
         value = label_of(series, name)

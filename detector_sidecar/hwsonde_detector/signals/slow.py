@@ -185,7 +185,9 @@ def _fact(rule: GroupRule, labels: Mapping[str, str]) -> str:
     parts = [labels.get(label, "") for label in rule.labels]
     if rule.trimmed is not None:
         parts[-1] = rule.trimmed.sub("", parts[-1])
-    return "/".join(parts)[:LONGEST]
+    fact = "/".join(parts)
+    # With the mark whoever replaces names knows that the last word may be part of one.
+    return fact if len(fact) <= LONGEST else f"{fact[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _present(known: Mapping[tuple[str, str], int]) -> tuple[str, ...]:

@@ -174,7 +174,10 @@ def _silence(part: Mapping[str, Any], marker: Sequence[Matcher], labels: Collect
     if any(one.regex and not _usable(one.value) for one in rest):
         _say_once(name)
         return None
-    comment = " ".join(str(part.get("comment", "")).split())[:_COMMENT]
+    comment = " ".join(str(part.get("comment", "")).split())
+    if len(comment) > _COMMENT:
+        # With the mark whoever replaces names knows that the last word may be part of one.
+        comment = f"{comment[: _COMMENT - 1]}\N{HORIZONTAL ELLIPSIS}"
     reason = f"silence {name[:8]}{f' ({comment})' if comment else ''}"
     return name, Normal(tuple(rest), _instant(part["startsAt"]), _instant(part["endsAt"]), "silence", reason)
 

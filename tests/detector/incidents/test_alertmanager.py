@@ -89,3 +89,20 @@ def test_nobody_waits_for_it() -> None:
     one.stop()
     assert fake.asked > 2
     assert fake.closed
+
+
+def test_a_host_that_is_named_by_its_instance_has_alerts() -> None:
+    labels = {"cluster": "a", "instance": "node17:9100"}
+    fake = Fake()
+    fake.alerts = lambda: tuple(  # type: ignore[method-assign]
+        Alert(tuple(sorted({"alertname": name, **labels, **more}.items())), "active", NOW)
+        for name, more in (
+            ("A", {}),
+            ("B", {"node": "node18"}),
+            ("C", {"instance": "node1:9100"}),
+            ("D", {"cluster": "b"}),
+        )
+    )
+    one, _ = follower(fake)
+    one.ask()
+    assert [alert["name"] for alert in one.of(ENTRY)["alerts"]] == ["A"]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -203,6 +206,55 @@ def test_a_command_that_fails_is_one_line(arguments: tuple[str, ...], said: str)
     with pytest.raises(ActionError, match=said) as caught:
         Command(arguments, 1).run(summary(incident()))
     assert "\n" not in str(caught.value)
+
+
+def patiently(file: Path) -> str:
+    ends = time.monotonic() + 30
+    while not file.exists() or not file.read_text():
+        assert time.monotonic() < ends, f"nothing was written to {file}"
+        time.sleep(0.02)
+    return file.read_text()
+
+
+def hook(folder: Path, text: str, timeout_s: float) -> Command:
+    (folder / "hook").write_text(text)
+    os.mkfifo(folder / "go")
+    return Command(("/bin/sh", str(folder / "hook"), str(folder / "go"), str(folder / "out")), timeout_s)
+
+
+def test_what_a_command_leaves_in_the_background_goes_on(tmp_path: Path) -> None:
+    """A drain takes minutes: the hook hands it over and is done. It must neither be waited for nor ended."""
+    drain = """nohup sh -c 'read go <"$1"; echo drained >"$2"; echo late >&2' drain "$1" "$2" >/dev/null &\n"""
+    began = time.monotonic()
+    hook(tmp_path, drain, 20).run(summary(incident()))
+    assert time.monotonic() - began < 15, "it was waited for"
+    (tmp_path / "go").write_text("go\n")
+    assert patiently(tmp_path / "out") == "drained\n"
+
+
+def test_a_command_that_fails_and_leaves_something_says_what_it_said_itself(tmp_path: Path) -> None:
+    text = """sh -c 'read go <"$1"; echo late >"$2"' drain "$1" "$2" &\necho no such node >&2\nexit 3\n"""
+    with pytest.raises(ActionError, match=r"^it ended with 3: no such node$"):
+        hook(tmp_path, text, 20).run(summary(incident()))
+    (tmp_path / "go").write_text("go\n")
+    assert patiently(tmp_path / "out") == "late\n"
+
+
+def test_with_a_command_that_does_not_end_goes_what_it_started(tmp_path: Path) -> None:
+    with pytest.raises(ActionError, match="did not end within"):
+        hook(tmp_path, 'sleep 60 &\necho $! >"$2"\nsleep 60\n', 1).run(summary(incident()))
+    child, ends = Path("/proc") / patiently(tmp_path / "out").strip() / "stat", time.monotonic() + 30
+    with suppress(FileNotFoundError, ProcessLookupError):
+        while child.read_text().rpartition(")")[2].split()[0] not in "ZX":
+            assert time.monotonic() < ends
+            time.sleep(0.02)
+
+
+def test_much_that_is_said_is_cut_and_a_lot_to_read_fits() -> None:
+    code = "import sys; sys.stderr.write('x' * 300_000 + ' the end'); sys.exit(len(sys.stdin.read()) > 200_000)"
+    with pytest.raises(ActionError, match=r"it ended with 1: x+ the end$") as caught:
+        Command((sys.executable, "-c", code), 20).run({**summary(incident()), "note": "y" * 300_000})
+    assert len(str(caught.value)) < 300
 
 
 @given(st.text(max_size=30), st.text(max_size=10))

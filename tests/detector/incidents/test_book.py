@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hwsonde_detector.incidents import book as books
 from hwsonde_detector.incidents.book import Book
 from hwsonde_detector.incidents.entry import Mark
 from hwsonde_detector.incidents.lines import Line
@@ -19,6 +20,7 @@ from hwsonde_detector.types import EpisodeEvent, Hushed, Outputs, Phase
 from .made import FINDING, NOW, SICK, book, episode, run, score, step
 
 ONSET = NOW - 100_000
+DAY = 86_400_000
 
 
 def written(made: Book) -> None:
@@ -234,3 +236,28 @@ def test_one_that_was_paged_stays_one_that_was_paged() -> None:
     assert [entry.normal for entry in made.entries()] == [""]
     made.take(hushed(ONSET + 9000, replace(one, end_ms=ONSET + 9000), Phase.CLOSED, shown=False))
     assert [(entry.normal, entry.end_ms) for entry in made.entries()] == [("", ONSET + 9000)]
+
+
+def test_where_nothing_closes_what_is_too_old_goes_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(books, "_FORGET_S", 0.02)
+    made, history, clock = book(tmp_path, keep_ms=7 * DAY)
+    run(made, history, ONSET)
+    run(made, history, ONSET + 3 * DAY)
+    made.start()
+    try:
+        ends = time.monotonic() + 30
+        while len(list(tmp_path.glob("*.json.gz"))) < 2:
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+        clock.now = NOW + 8 * DAY
+        while len(made.entries()) > 1 or len(list(tmp_path.glob("*.json.gz"))) > 1:
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+    finally:
+        made.stop()
+    (entry,) = made.entries()
+    assert entry.onset_ms == ONSET + 3 * DAY
+    again, _, _ = book(tmp_path, keep_ms=365 * DAY)
+    assert [one.id for one in again.entries()] == [entry.id], "it is gone from the disk"

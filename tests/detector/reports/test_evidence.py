@@ -21,6 +21,7 @@ from hwsonde_detector.incidents.book import Book, Mode
 from hwsonde_detector.incidents.entry import Mark, entry_of
 from hwsonde_detector.incidents.evidence import packed
 from hwsonde_detector.incidents.store import Store
+from hwsonde_detector.incidents.watchtime import Day, WatchedDays
 from hwsonde_detector.reports.kpi import Span, figures
 from hwsonde_detector.reports.kpi_program import kpi_page
 from hwsonde_detector.state import save_state
@@ -51,13 +52,16 @@ def folder(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("evidence")
     configured(place)
     config = place / "config.yaml"
-    config.write_text(config.read_text().replace("dir: null", f"dir: {place / 'state'}"))
+    text = config.read_text().replace("dir: null", f"dir: {place / 'state'}")
+    config.write_text(f"{text}incidents: {{keep_for: 3650d}}\n")
     record(place / "sick", series(disk_of("n1", 100), seconds=130))
     one = episode(ONSET, HOST, end_ms=ONSET + 20_000)
     made = Book(Store(place / "state" / "incidents"), History(), StillClock(ONSET + DAY), Mode(version="0.1"))
     made.resume([one])
     watched = [{"entity": [["node", f"n{place}"]], "watch": {"watched_ms": 10 * DAY, "pages": 1}} for place in range(3)]
-    save_state(place / "state", {"engine": {"hosts": watched}, "service": {}}, {})
+    midnight, hour = (START_MS // DAY + 1) * DAY, 3_600_000
+    days = [[START_MS, midnight, 3 * (midnight - START_MS), 0], [midnight, midnight + DAY, 3 * DAY, hour]]
+    save_state(place / "state", {"engine": {"hosts": watched}, "service": {"watched": days}}, {})
     return place
 
 
@@ -170,7 +174,8 @@ def test_figures_count_what_was_told_in_the_range_and_paged() -> None:
         entry(4, normal="silence"),
         entry(500),
     ]
-    found = figures(entries, Span(1_000_000, 1_060_000), [DAY, 30_000], "0")
+    watched = WatchedDays((Day(1_000_000, 1_060_000, 90_000),), 2)
+    found = figures(entries, Span(1_000_000, 1_060_000), watched, "0")
     assert (found["incidents"], found["open"], found["shadow"], found["normal"]) == (3, 1, 1, 1)
     assert found["useful_share"] == pytest.approx(2 / 3)
     assert found["detect_ms"] == {"median": 1001, "p90": 1002, "longest": 1002}
@@ -181,7 +186,7 @@ def test_figures_count_what_was_told_in_the_range_and_paged() -> None:
 
 
 def test_without_anything_the_figures_say_so() -> None:
-    found = figures([], Span(0, DAY), [], "0")
+    found = figures([], Span(0, DAY), WatchedDays(), "0")
     assert (found["incidents"], found["pages_per_100_node_days"], found["useful_share"], found["detect_ms"]) == (0, None, None, None)  # fmt: skip
     page = kpi_page(found).decode()
     Shape(page)
@@ -191,7 +196,7 @@ def test_without_anything_the_figures_say_so() -> None:
 @given(st.lists(st.integers(0, 100), max_size=30))
 def test_hours_and_numbers_of_groups_add_up(places: list[int]) -> None:
     entries = [replace(entry(place), subsystem="gpu" if place % 2 else "cpu") for place in places]
-    found = figures(entries, Span(0, 10**9), [DAY], "0")
+    found = figures(entries, Span(0, 10**9), WatchedDays(), "0")
     for name in ("by_subsystem", "by_scope"):
         assert sum(row["incidents"] for row in found[name]) == found["incidents"] == len(places)
         assert sum(row["host_hours"] for row in found[name]) == pytest.approx(found["host_hours"], abs=2e-3)

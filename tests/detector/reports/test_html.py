@@ -104,6 +104,8 @@ def test_the_first_host_is_yes_where_it_is_known():
         ("a\nb\x1b[0m\u202e", 160, "a\ufffdb\ufffd[0m\ufffd"),
         ("\ud800x", 160, "\ufffdx"),
         ("x" * 100, 60, "x" * 20 + "\u2026" + "x" * 39),
+        (f"a/{'x' * 100}: busy", 160, f"a/{'x' * 100}: busy"),
+        (f"a/{'x' * 200}: busy", 160, "a/" + "x" * 57 + "\u2026" + "x" * 19 + ": busy"),
         (7, 160, "7"),
     ],
 )

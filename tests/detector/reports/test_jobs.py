@@ -129,3 +129,12 @@ def test_a_configuration_is_narrowed_to_hosts():
     assert unnamed.source.selector == 'job="x",node=~"n1"'
     many = [entity(f"{number:0200d}") for number in range(100)]
     assert narrowed(config, many, []).source.selector == 'job="x",cluster=~"lab"'
+
+
+def test_a_line_that_names_hosts_is_no_longer_than_a_line():
+    from hwsonde_detector.errors import ConfigError
+    from hwsonde_detector.reports.asking import find_host
+
+    with pytest.raises(ConfigError, match="may be lab/") as caught:
+        find_host("lab", [entity(f"n{place}{'x' * 1000}") for place in range(5)])
+    assert len(str(caught.value)) < 600

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hwsonde_detector.engines.local import LocalEngine
 from hwsonde_detector.hoststate import episode_document
 from hwsonde_detector.incidents.entry import Entry, Mark, entry_of
 from hwsonde_detector.incidents.store import FOLDER, Store
+from hwsonde_detector.incidents.watchtime import WatchedDays
 from hwsonde_detector.past.world import World
 from hwsonde_detector.reports import kpi_program
 from hwsonde_detector.reports.kpi import Span, figures
@@ -151,9 +153,18 @@ def test_the_newest_row_of_a_state() -> None:
 
 def test_an_open_incident_lasts_until_now_and_no_longer() -> None:
     entries: list[Entry] = [entry_of(opened(0, NOW - 2 * HOUR), NOW - 2 * HOUR)]
-    assert figures(entries, Span(NOW - DAY, NOW + DAY, NOW), [DAY], "0")["host_hours"] == 2.0
-    assert figures(entries, Span(NOW - DAY, NOW - HOUR, NOW - HOUR), [DAY], "0")["host_hours"] == 1.0
-    assert figures(entries, Span(NOW - DAY, NOW + HOUR), [DAY], "0")["host_hours"] == 3.0
+    assert figures(entries, Span(NOW - DAY, NOW + DAY, NOW), WatchedDays(), "0")["host_hours"] == 2.0
+    assert figures(entries, Span(NOW - DAY, NOW - HOUR, NOW - HOUR), WatchedDays(), "0")["host_hours"] == 1.0
+    assert figures(entries, Span(NOW - DAY, NOW + HOUR), WatchedDays(), "0")["host_hours"] == 3.0
+
+
+def days(first_ms: int, last_ms: int = NOW, hosts: int = 5, *, shadow: bool = False) -> list[list[int]]:
+    """What the detector saves of hosts that were watched all the time."""
+    edges = [first_ms, *range((first_ms // DAY + 1) * DAY, last_ms, DAY), last_ms]
+    return [
+        [begin, end, 0 if shadow else hosts * (end - begin), hosts * (end - begin) if shadow else 0]
+        for begin, end in pairwise(edges)
+    ]
 
 
 def kpi(folder: Path, config: str = "") -> tuple[dict, str, str]:
@@ -170,7 +181,7 @@ def kept(folder: Path, document: dict[str, object]) -> None:
     store.open(NOW)
     store.add(entry_of(opened(4, NOW - 5 * HOUR, end_ms=NOW - 4 * HOUR), NOW - 5 * HOUR), {}, NOW)
     store.mark(entry_of(opened(0), 0).id, Mark.USEFUL, NOW, "ann")
-    save_state(folder, {"engine": document, "service": {}}, {})
+    save_state(folder, {"engine": document, "service": {"watched": days(NOW - 31 * DAY)}}, {})
 
 
 def test_the_command_counts_open_and_closed_ones(tmp_path: Path) -> None:
@@ -213,7 +224,7 @@ def test_what_closes_while_both_are_read_is_counted(tmp_path: Path, monkeypatch:
                 store = Store(tmp_path / FOLDER)
                 store.open(NOW)
                 store.add(entry_of(opened(0, end_ms=NOW - 10, because="quiet"), NOW - HOUR), {}, NOW)
-                save_state(tmp_path, {"engine": engine(), "service": {}}, {})
+                save_state(tmp_path, {"engine": engine(), "service": {"watched": days(NOW - 31 * DAY)}}, {})
             reading.append(name)
             return answer
 
@@ -228,7 +239,7 @@ def test_what_closes_while_both_are_read_is_counted(tmp_path: Path, monkeypatch:
 
 
 def test_a_state_that_cannot_be_read_is_one_line_and_closed_ones_still_count(tmp_path: Path) -> None:
-    kept(tmp_path, {"hosts": [{"entity": pairs(HOSTS[0])}]})
+    kept(tmp_path, {"hosts": [{"entity": None}]})
     figured, _, err = kpi(tmp_path)
     assert (figured["incidents"], figured["open"], figured["hosts"]) == (1, 0, 0)
     assert err.count("\n") == 1

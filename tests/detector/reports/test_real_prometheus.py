@@ -9,6 +9,8 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import requests
@@ -39,14 +41,13 @@ def open_metrics() -> str:
     return "\n".join([*lines, "# EOF", ""])
 
 
-@pytest.fixture(scope="module")
-def prometheus(tmp_path_factory) -> Iterator[str]:
-    """Address of a server that was filled with the past."""
+@contextmanager
+def served(folder: Path, text: str) -> Iterator[str]:
+    """Address of a server that was filled with samples."""
     binary, tool = shutil.which("prometheus"), shutil.which("promtool")
     assert binary, "install prometheus: the tests need the real server"
     assert tool, "install prometheus: the tests need promtool"
-    folder = tmp_path_factory.mktemp("prometheus")
-    (folder / "past.om").write_text(open_metrics())
+    (folder / "past.om").write_text(text)
     (folder / "p.yml").write_text("global: {}\n")
     subprocess.run(
         [tool, "tsdb", "create-blocks-from", "openmetrics", folder / "past.om", folder / "data"],
@@ -81,6 +82,12 @@ def prometheus(tmp_path_factory) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory) -> Iterator[str]:
+    with served(tmp_path_factory.mktemp("prometheus"), open_metrics()) as url:
+        yield url
 
 
 def report(url: str, folder, **asked) -> tuple[dict, str]:

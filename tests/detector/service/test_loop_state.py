@@ -136,3 +136,52 @@ def test_a_directory_that_cannot_be_written_is_told_at_the_start_and_once(caplog
     assert bench.engine.rows
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [line]
     assert bench.count(telemetry.STATE_FAILURES) == 1
+
+
+def watched(folder: Path) -> list[list[int]]:
+    saved = load_state(folder)
+    assert saved is not None
+    return saved[0]["service"]["watched"]
+
+
+def test_watched_time_is_saved_by_day_and_goes_on_after_a_restart(tmp_path: Path) -> None:
+    first = Bench(tmp_path)
+    first.caught_up()
+    first.turn(5)
+    first.loop.close()
+    (day,) = watched(tmp_path)
+    rows = first.engine.rows
+    assert day == [rows[0] - 1000, rows[-1], 1000 * len(rows), 0]
+    second = Bench(tmp_path, shadow=True, step=2)
+    second.clock.wall = first.clock.wall + 1000
+    second.loop.resume()
+    second.turn(3)
+    second.loop.close()
+    ((begin, end, live, shadow),) = watched(tmp_path)
+    more = len(second.engine.rows) - len(rows)
+    assert more > 0
+    assert (begin, end, live, shadow) == (rows[0] - 1000, second.engine.rows[-1], 1000 * len(rows), 2000 * more)
+
+
+def test_watched_time_outlasts_models_that_do_not_fit(tmp_path: Path) -> None:
+    days = [[START - 5000, START - 1000, 4000, 0]]
+    own = {"past": [], "interval_ms": 1000, "longest_interval_ms": 1000, "watched": days}
+    save_state(tmp_path, {"service": own, "engine": {}}, {})
+    bench = Bench(tmp_path)
+    bench.loop.resume()
+    bench.loop.save()
+    assert watched(tmp_path) == days
+
+
+def test_a_state_of_an_older_version_is_read_on(tmp_path: Path) -> None:
+    first = Bench(tmp_path)
+    first.caught_up()
+    first.loop.close()
+    document, arrays = load_state(tmp_path) or ({}, {})
+    del document["service"]["watched"]
+    save_state(tmp_path, document, arrays)
+    second = Bench(tmp_path)
+    second.loop.resume()
+    assert second.engine.rows == first.engine.rows
+    second.loop.save()
+    assert watched(tmp_path) == []

@@ -189,3 +189,9 @@ def test_pods_of_one_job_have_one_name(pod: str, job: str) -> None:
     one = series("hwsonde_workload_info", manager="kubernetes", namespace="ml", pod=pod, **HOST)
     (reading,) = read_slow(batch_of({one: [(5, 1.0)]}), rules, ("node",)).values()
     assert reading.facts == {"workload": (f"kubernetes/ml/{job}",)}
+
+
+def test_a_long_fact_is_cut_with_a_mark() -> None:
+    """Whoever replaces names knows by it that its last word may be part of one."""
+    (fact,) = read({series("p_cpu_info", model="x" * 500, package="0", **HOST): [(4, 1.0)]})[N1].facts["hardware"]
+    assert fact == "x" * 199 + "\N{HORIZONTAL ELLIPSIS}"

@@ -52,6 +52,12 @@ def test_a_silence_with_the_matcher_and_a_host_says_what_is_normal() -> None:
     assert one.reason == "silence 0aa7b1c2 (burn-in of rack 7)"
 
 
+def test_a_long_comment_is_cut_with_a_mark() -> None:
+    """Whoever replaces names knows by it that its last word may be part of one."""
+    (one,) = parse_silences(orjson.dumps([silence(NORMAL, N17, comment=f"{'x' * 70} storage-node-17")]), MARKER, LABELS)
+    assert one.reason == f"silence 0aa7b1c2 ({'x' * 70} storage-\N{HORIZONTAL ELLIPSIS})"
+
+
 @pytest.mark.parametrize(
     "other",
     [
