@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import fcntl
 import os
 import signal
 import stat
@@ -10,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -56,25 +59,80 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 is good, 2 an error that the operator can mend, 1 a defect or an address that may be had later: then a service is started again.
     """
-    options = make_parser().parse_args(joined(sys.argv[1:] if arguments is None else arguments))
-    logs.set_up()
+    if sys.stdout is None or sys.stderr is None:
+        _open_closed_streams()
     try:
-        status: int = options.command(options)
-        sys.stdout.flush()
+        return _do(joined(sys.argv[1:] if arguments is None else arguments))
     except DetectorError as error:
         for line in str(error).splitlines():
-            _say(f"hwsonde-detector: {line}", sys.stderr)
+            _complain(line)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _let_go(sys.stdout)
         return 1 if isinstance(error, ListenError) else 2
     except BrokenPipeError:
-        # Whoever read our output has seen enough; the interpreter must not try to flush the rest.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read our output has seen enough.
+        _let_go(sys.stdout)
         return 0
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # noqa: BLE001 - the last line of defence: a defect is named on one line, too
-        logs.report(error)
-        return 1
+        if not (isinstance(error, OSError) and _is_output(error)):
+            logs.report(error)
+            return 1
+        _let_go(sys.stdout)
+        where = f"{error.filename}: it" if error.filename else "the output"
+        _complain(f"{where} cannot be written: {error.strerror or error}; make room, or send it elsewhere")
+    return 2
+
+
+def _do(arguments: Sequence[str]) -> int:
+    """Do it; what was printed is written when this returns, also where it was ``--help``."""
+    try:
+        options = make_parser().parse_args(arguments)
+    except SystemExit:
+        sys.stdout.flush()
+        raise
+    logs.set_up()
+    status: int = options.command(options)
+    sys.stdout.flush()
     return status
+
+
+def _is_output(error: OSError) -> bool:
+    """Whether it is what we write that cannot be taken: by a full or failing disk, a quota or a size limit, or a stream for reading only."""
+    if error.errno != errno.EBADF:
+        return error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+    try:
+        return fcntl.fcntl(sys.stdout.fileno(), fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+    except (OSError, ValueError):
+        return False
+
+
+def _complain(line: str) -> None:
+    """One line on standard error, which may lie on the same full disk."""
+    try:
+        _say(f"hwsonde-detector: {line}", sys.stderr)
+        sys.stderr.flush()
+    except OSError:
+        _let_go(sys.stderr)
+
+
+def _let_go(stream: TextIO) -> None:
+    """Write what is left of a stream to nowhere: the interpreter would try again when it ends, and change the status."""
+    with suppress(OSError, ValueError):
+        number = stream.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, number)
+        os.close(nowhere)
+        stream.flush()
+
+
+def _open_closed_streams() -> None:
+    """Write to nowhere what has no stream: otherwise the next file that is opened would take its place."""
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -115,7 +115,7 @@ def restore_quality(document: Mapping[str, Any], arrays: Mapping[str, NDArray[An
     episode, quiet = document["episode"], document["quiet_ms"]
     return QualityState(
         restore_faults(document["faults"], arrays),
-        _read_episode(episode) if episode is not None else None,
+        read_data_fault(episode) if episode is not None else None,
         int(quiet) if quiet is not None else None,
     )
 
@@ -124,7 +124,8 @@ def _episode_document(episode: DataFaultEpisode) -> dict[str, Any]:
     return {**asdict(episode), "entity": [list(pair) for pair in episode.entity.labels]}
 
 
-def _read_episode(part: Mapping[str, Any]) -> DataFaultEpisode:
+def read_data_fault(part: Mapping[str, Any]) -> DataFaultEpisode:
+    """Take back an episode as it stands in the document; raises KeyError, ValueError or TypeError when something is missing."""
     evidence = tuple(FaultEvidence(**{**one, "device": Device(**one["device"])}) for one in part["evidence"])
     entity = Entity(tuple((str(name), str(value)) for name, value in part["entity"]))
     return DataFaultEpisode(**{**part, "entity": entity, "kind": FaultKind(part["kind"]), "evidence": evidence})

@@ -161,9 +161,11 @@ def peek_state(directory: Path) -> dict[str, Any] | None:
             f"{target}: version {int(trailer[1])} is newer than this program's {VERSION}; it was left as it is"
         )
     try:
-        return _decode(content)[0]
+        with zipfile.ZipFile(BytesIO(content)) as archive:
+            document: dict[str, Any] = json.loads(archive.read(_DOCUMENT))["document"]
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise StateError(f"{target}: damaged ({error}); it was left as it is") from error
+    return document
 
 
 def set_aside(directory: Path) -> str:

@@ -8,6 +8,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from hwsonde_detector.explain.coverage import Coverage, coverage_of
+from hwsonde_detector.explain.findings import Gathered
+from hwsonde_detector.explain.known import Known, ranked
 from hwsonde_detector.explain.neighbours import JobSpan
 from hwsonde_detector.explain.rootcause import Cause, root_causes
 from hwsonde_detector.explain.verdict import Moments, Verdict, verdict
@@ -32,7 +34,7 @@ class Run(Protocol):
         """End of the range, UTC ms."""
 
     @property
-    def scores(self) -> Mapping[Entity, tuple[Score, ...]]:
+    def scores(self) -> Mapping[Entity, Sequence[Score]]:
         """Windows that ended in the range, ascending."""
 
     @property
@@ -85,6 +87,7 @@ class Analysis:
     episodes: tuple[Episode, ...]
     causes: tuple[Cause, ...]
     moments: Moments
+    known: tuple[Known, ...]
     verdict: Verdict
 
 
@@ -99,7 +102,15 @@ class Charted:
     end_ms: int
 
 
-def analyse(run: Run, question: Question, jobs: Sequence[JobSpan], step: int) -> Analysis:
+def analyse(
+    run: Run,
+    question: Question,
+    jobs: Sequence[JobSpan],
+    step: int,
+    *,
+    known: Sequence[Known] = (),
+    gathered: Mapping[str, Gathered] | None = None,
+) -> Analysis:
     """Say what happened.
 
     Parameters
@@ -112,9 +123,12 @@ def analyse(run: Run, question: Question, jobs: Sequence[JobSpan], step: int) ->
         Which job ran where, and when.
     step
         Rows from one window to the next.
+    known
+        What is known without any score of the hosts that the question is about.
+    gathered
+        By identity of the episode, what its windows said where that was taken as they came.
     """
-    everything = (run.start_ms, run.end_ms)
-    spans = question.spans if question.spans is not None else dict.fromkeys(run.scores, everything)
+    spans = spans_of(question, run)
     hosts = tuple(
         coverage_of(
             entity,
@@ -130,10 +144,16 @@ def analyse(run: Run, question: Question, jobs: Sequence[JobSpan], step: int) ->
     episodes = tuple(one for one in run.episodes if one.entity in spans and _touches(one, spans[one.entity]))
     if question.topic is Topic.EPISODE:
         episodes = tuple(one for one in episodes if one.identity == question.name)
-    causes = root_causes(episodes, run.scores, run.intervals_ms)
+    causes = root_causes(episodes, run.scores, run.intervals_ms, gathered)
     moments = Moments(run.start_ms, run.end_ms)
-    answer = verdict(causes, hosts, moments)
-    return Analysis(question, run, tuple(jobs), hosts, episodes, causes, moments, answer)
+    facts = ranked(known)
+    answer = verdict(causes, hosts, moments, facts)
+    return Analysis(question, run, tuple(jobs), hosts, episodes, causes, moments, facts, answer)
+
+
+def spans_of(question: Question, run: Run) -> Mapping[Entity, tuple[int, int]]:
+    """The hosts that count, and of each the time that counts."""
+    return question.spans if question.spans is not None else dict.fromkeys(run.scores, (run.start_ms, run.end_ms))
 
 
 def charted(analysis: Analysis) -> tuple[Charted, ...]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-from hwsonde_detector.explain.series import between
-from hwsonde_detector.types import Entity, Episode, Score
+import numpy as np
+
+from hwsonde_detector.explain.windows import Windows, as_windows
+from hwsonde_detector.types import Entity, Episode, Score, Times
 
 # Two windows further apart than this many steps have a gap between them.
 GAP_STEPS = 1.5
@@ -17,6 +17,8 @@ ENOUGH_WINDOWS = 0.95
 ENOUGH_CHANNELS = 0.9
 # One healthy window in a thousand passes 1 by chance; this many without an episode are no chance.
 TOO_LOUD = 0.01
+# The newest window of the present may be this old, and this many windows may be late, without anything being wrong.
+LATE_MS, LATE_STEPS = 120_000, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Coverage:
         Largest score of the judged windows and its window's end; None without such a window.
     skipped
         Windows that were not judged, by reason.
+    pace_ms
+        Time from one window to the next; 0 where it is not known.
     """
 
     entity: Entity
@@ -56,6 +60,7 @@ class Coverage:
     worst: float | None
     worst_ms: int | None
     skipped: Mapping[str, int]
+    pace_ms: int = 0
 
     @property
     def windows(self) -> float:
@@ -76,6 +81,14 @@ class Coverage:
     def restless(self) -> bool:
         """Whether more windows passed 1 than chance explains."""
         return self.judged > 0 and self.loud > max(TOO_LOUD * self.judged, 1)
+
+    @property
+    def lost_ms(self) -> int | None:
+        """Since when the host was not judged any more, to the end of its time; None where it was, but for what is always late."""
+        if not self.gaps or not self.judged or self.gaps[-1][1] != self.end_ms:
+            return None
+        since_ms, end_ms = self.gaps[-1]
+        return since_ms if end_ms - since_ms > max(LATE_MS, LATE_STEPS * self.pace_ms) else None
 
 
 def coverage_of(
@@ -107,10 +120,11 @@ def coverage_of(
         Those of the host.
     """
     start_ms, end_ms = span
-    inside = [score for score in between(scores, start_ms + 1, end_ms) if math.isfinite(score.fused)]
-    judged = [score for score in inside if score.calibrated]
+    inside = as_windows(entity, scores).within(start_ms + 1, end_ms).finite()
+    judged = inside.judged()
     pace = interval_ms * step if interval_ms else 0
-    worst = max(judged, key=lambda score: (score.fused, -score.end_ms), default=None)
+    # Of equal ones the first.
+    worst = int(judged.fused.argmax()) if len(judged) else None
     return Coverage(
         entity=entity,
         start_ms=start_ms,
@@ -119,20 +133,25 @@ def coverage_of(
         expected=(end_ms - start_ms) // pace if pace else 0,
         judged=len(judged),
         uncalibrated=len(inside) - len(judged),
-        channels=sum(score.coverage for score in judged) / len(judged) if judged else 0.0,
-        gaps=gaps([score.end_ms for score in judged], span, pace),
-        loud=sum(score.fused >= 1.0 and not _explained(score.end_ms, episodes) for score in judged),
-        worst=worst.fused if worst is not None else None,
-        worst_ms=worst.end_ms if worst is not None else None,
+        channels=float(judged.coverage.mean()) if len(judged) else 0.0,
+        gaps=gaps(judged.ends_ms, span, pace),
+        loud=_unexplained(judged, episodes),
+        worst=float(judged.fused[worst]) if worst is not None else None,
+        worst_ms=int(judged.ends_ms[worst]) if worst is not None else None,
         skipped=dict(sorted(skipped.items())),
+        pace_ms=pace,
     )
 
 
-def _explained(end_ms: int, episodes: Sequence[Episode]) -> bool:
-    return any(one.onset_ms <= end_ms and (one.end_ms is None or end_ms <= one.end_ms) for one in episodes)
+def _unexplained(judged: Windows, episodes: Sequence[Episode]) -> int:
+    loud = judged.ends_ms[judged.fused >= 1.0]
+    for one in episodes:
+        ended = loud > one.end_ms if one.end_ms is not None else np.zeros(len(loud), np.bool_)
+        loud = loud[(loud < one.onset_ms) | ended]
+    return len(loud)
 
 
-def gaps(ends_ms: Sequence[int], span: tuple[int, int], pace_ms: int) -> tuple[tuple[int, int], ...]:
+def gaps(ends_ms: Sequence[int] | Times, span: tuple[int, int], pace_ms: int) -> tuple[tuple[int, int], ...]:
     """Stretches of a span without a window.
 
     Parameters
@@ -145,13 +164,15 @@ def gaps(ends_ms: Sequence[int], span: tuple[int, int], pace_ms: int) -> tuple[t
         Time from one window to the next; 0 where it is not known: then the whole span is one gap unless there is a window.
     """
     start_ms, end_ms = span
-    if not ends_ms:
+    if not len(ends_ms):
         return ((start_ms, end_ms),) if end_ms > start_ms else ()
     if not pace_ms:
         return ()
     # The last window may end up to one pace before the end without anything being missing.
-    marks = [start_ms, *ends_ms, end_ms]
-    return tuple((before, after) for before, after in pairwise(marks) if after - before > GAP_STEPS * pace_ms)
+    edges = np.array([start_ms, end_ms], np.int64)
+    marks = np.concatenate([edges[:1], np.asarray(ends_ms, np.int64), edges[1:]])
+    wide = np.flatnonzero(np.diff(marks) > GAP_STEPS * pace_ms)
+    return tuple((int(marks[place]), int(marks[place + 1])) for place in wide.tolist())
 
 
 def shares(hosts: Sequence[Coverage]) -> tuple[float, float]:

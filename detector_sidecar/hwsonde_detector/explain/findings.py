@@ -100,7 +100,44 @@ class Tally:
         return max(sorted(self._votes), key=lambda direction: self._votes[direction], default=self.best.direction)
 
 
-def tallies(episode: Episode, scores: Sequence[Score]) -> list[Tally]:
+def loud(score: Score) -> bool:
+    """Whether a window may say something of an episode."""
+    return score.fused >= _QUIET and bool(score.top)
+
+
+@dataclass(slots=True)
+class Gathered:
+    """Evidence of an episode's channels, taken window by window, so that no window need be kept.
+
+    Attributes
+    ----------
+    found
+        By name of the channel.
+    windows
+        How many windows said something.
+    newest_ms
+        End of the newest one that was taken.
+    """
+
+    found: dict[str, Tally] = field(default_factory=dict)
+    windows: int = 0
+    newest_ms: int = 0
+
+    def take(self, score: Score) -> None:
+        """Take the next window of the episode."""
+        self.newest_ms = score.end_ms
+        if not loud(score):
+            return
+        self.windows += 1
+        weight = min(score.fused, _SCORE_CAP) * min(1.0, _EARLY_WINDOWS / self.windows)
+        for part in score.top:
+            name = part.channel.name
+            if name not in self.found:
+                self.found[name] = Tally(part)
+            self.found[name].add(part, part.share * weight, score.end_ms)
+
+
+def tallies(episode: Episode, scores: Sequence[Score], gathered: Gathered | None = None) -> list[Tally]:
     """Evidence of each channel of an episode, most first.
 
     Parameters
@@ -109,21 +146,27 @@ def tallies(episode: Episode, scores: Sequence[Score]) -> list[Tally]:
         The episode.
     scores
         Windows of its host, ascending. Where none of them belongs to it, what the episode carries itself is taken.
+    gathered
+        What its windows said, where that was taken as they came: then ``scores`` are passed over.
     """
-    found: dict[str, Tally] = {}
-    # Open ones last as long as there are windows.
-    until_ms = episode.end_ms if episode.end_ms is not None else scores[-1].end_ms if scores else episode.onset_ms
-    own = between(scores, episode.onset_ms, until_ms)
-    windows = [score for score in own if score.fused >= _QUIET and score.top]
-    for place, score in enumerate(windows, 1):
-        weight = min(score.fused, _SCORE_CAP) * min(1.0, _EARLY_WINDOWS / place)
-        for part in score.top:
-            found.setdefault(part.channel.name, Tally(part)).add(part, part.share * weight, score.end_ms)
-    if not windows:
+    if gathered is None:
+        gathered = _gathered(episode, scores)
+    found = gathered.found
+    if not gathered.windows:
+        found = {}
         for part in episode.top:
             evidence = part.share * min(episode.peak, _SCORE_CAP)
             found.setdefault(part.channel.name, Tally(part)).add(part, evidence, episode.onset_ms)
     return sorted(found.values(), key=lambda tally: (-tally.total, tally.best.channel.name))
+
+
+def _gathered(episode: Episode, scores: Sequence[Score]) -> Gathered:
+    gathered = Gathered()
+    # Open ones last as long as there are windows.
+    until_ms = episode.end_ms if episode.end_ms is not None else scores[-1].end_ms if scores else episode.onset_ms
+    for score in between(scores, episode.onset_ms, until_ms):
+        gathered.take(score)
+    return gathered
 
 
 def devices(own: Sequence[Tally]) -> tuple[Device | None, tuple[tuple[Device, float], ...]]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import isfinite
 
 from hwsonde_detector.explain.rootcause import Cause
-from hwsonde_detector.explain.series import between
 from hwsonde_detector.explain.verdict import called, listed, rounded_up
+from hwsonde_detector.explain.windows import as_windows
 from hwsonde_detector.types import Entity, Episode, Score
 
 
@@ -80,8 +79,7 @@ def neighbours(
     same = {onset.entity for onset in cause.onsets}
     hosts = []
     for entity in beside:
-        own = between(scores.get(entity, ()), start_ms, end_ms)
-        worst = max((score.fused for score in own if score.calibrated and isfinite(score.fused)), default=None)
+        worst = as_windows(entity, scores.get(entity, ())).worst(start_ms, end_ms)
         if entity in same:
             behaviour = Behaviour.SAME
         elif any(_overlaps(one, entity, start_ms, end_ms) for one in episodes):

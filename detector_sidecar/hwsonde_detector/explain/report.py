@@ -14,10 +14,11 @@ from typing import Any
 from hwsonde_detector.explain.analysis import MOST_CAUSES, Analysis
 from hwsonde_detector.explain.coverage import Coverage, shares
 from hwsonde_detector.explain.findings import Finding
+from hwsonde_detector.explain.known import known_document
 from hwsonde_detector.explain.neighbours import Neighbours, neighbours
 from hwsonde_detector.explain.nextsteps import RUNBOOK, STEPS
 from hwsonde_detector.explain.rootcause import Cause
-from hwsonde_detector.explain.series import Points, between, peaks
+from hwsonde_detector.explain.series import Points, peaks
 from hwsonde_detector.explain.titles import channel_label
 from hwsonde_detector.explain.verdict import (
     Moments,
@@ -29,6 +30,7 @@ from hwsonde_detector.explain.verdict import (
     order_sentence,
     seconds,
 )
+from hwsonde_detector.explain.windows import as_windows
 from hwsonde_detector.types import Entity, Episode
 
 FORMAT = "hwsonde report 1"
@@ -104,6 +106,7 @@ def document(
             "by_host": [_coverage(host) for host in analysis.hosts],
         },
         "learning": _learning(analysis, learned),
+        "known": known_document(analysis.known, runbooks),
         "causes_found": len(analysis.causes),
         "causes": [
             _cause(analysis, rank, rows, before, runbooks) for rank in range(min(len(analysis.causes), MOST_CAUSES))
@@ -313,11 +316,14 @@ def _episode(one: Episode) -> dict[str, Any]:
 
 
 def _shown(analysis: Analysis) -> list[Coverage]:
-    """Hosts with a cause in order of rank, then the loudest ones."""
+    """Hosts with a cause in order of rank, those of which something else is known, then the loudest ones."""
     order: dict[Entity, int] = {}
     for cause in analysis.causes:
         for onset in cause.onsets:
             order.setdefault(onset.entity, len(order))
+    for one in analysis.known:
+        for entity in one.entities:
+            order.setdefault(entity, len(order))
     ranked = sorted(
         analysis.hosts,
         key=lambda host: (order.get(host.entity, len(order)), -(host.worst or 0.0), host.entity),
@@ -326,17 +332,17 @@ def _shown(analysis: Analysis) -> list[Coverage]:
 
 
 def _timeline(analysis: Analysis, host: Coverage) -> dict[str, Any]:
-    windows = between(analysis.run.scores.get(host.entity, ()), host.start_ms + 1, host.end_ms)
-    inside = [score for score in windows if isfinite(score.fused)]
-    kept = peaks([score.fused for score in inside], _TIMELINE_POINTS)
-    calibrated = next((score.end_ms for score in inside if score.calibrated), None)
+    own = as_windows(host.entity, analysis.run.scores.get(host.entity, ()))
+    inside = own.within(host.start_ms + 1, host.end_ms).finite()
+    kept = peaks(inside.fused, _TIMELINE_POINTS)
+    judged = inside.ends_ms[inside.calibrated]
     return {
         "host": name_of(host.entity),
         "start_ms": host.start_ms,
         "end_ms": host.end_ms,
-        "times": [inside[index].end_ms for index in kept],
-        "scores": [float(f"{inside[index].fused:.4g}") for index in kept],
-        "calibrated_from_ms": calibrated,
+        "times": [int(inside.ends_ms[index]) for index in kept],
+        "scores": [float(f"{inside.fused[index]:.4g}") for index in kept],
+        "calibrated_from_ms": int(judged[0]) if len(judged) else None,
         "gaps": [list(gap) for gap in host.gaps[:100]],
         "episodes": [
             {"start_ms": one.onset_ms, "end_ms": one.end_ms, "subsystem": str(one.subsystem)}

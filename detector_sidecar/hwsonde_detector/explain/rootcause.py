@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hwsonde_detector.explain.findings import Finding, Role, Tally, devices, tallies
+from hwsonde_detector.explain.findings import Finding, Gathered, Role, Tally, devices, tallies
 from hwsonde_detector.types import Device, Entity, Episode, Score, Subsystem
 
 # A further subsystem of the same episode is a cause of its own from this part of the loudest one's evidence on.
@@ -135,7 +135,10 @@ class _Group:
 
 
 def root_causes(
-    episodes: Sequence[Episode], scores: Mapping[Entity, Sequence[Score]], intervals_ms: Mapping[Entity, int]
+    episodes: Sequence[Episode],
+    scores: Mapping[Entity, Sequence[Score]],
+    intervals_ms: Mapping[Entity, int],
+    gathered: Mapping[str, Gathered] | None = None,
 ) -> tuple[Cause, ...]:
     """Rank what went wrong.
 
@@ -147,6 +150,8 @@ def root_causes(
         Windows of these hosts, ascending; an episode whose windows are not there is judged by what it carries itself.
     intervals_ms
         Scrape interval of each host; 0 is taken where it is not known.
+    gathered
+        By identity of the episode, what its windows said where that was taken as they came.
 
     Returns
     -------
@@ -157,7 +162,8 @@ def root_causes(
     total = 0.0
     for episode in sorted(episodes, key=lambda one: (one.onset_ms, one.identity)):
         interval = intervals_ms.get(episode.entity, 0)
-        found = tallies(episode, scores.get(episode.entity, ()))
+        known = gathered.get(episode.identity) if gathered is not None else None
+        found = tallies(episode, scores.get(episode.entity, ()), known)
         total += _seconds(interval) * sum(tally.total for tally in found)
         parts += _parts(episode, found, interval)
     groups: list[_Group] = []

@@ -39,13 +39,14 @@ def _end(score: Score) -> int:
     return score.end_ms
 
 
-def peaks(values: Sequence[float], most: int) -> list[int]:
-    """Places of at most ``most`` of the values: of each run of neighbours the largest (of equal ones the first)."""
+def peaks(values: Sequence[float] | Floats, most: int) -> list[int]:
+    """Places of at most ``most`` of the values, which are numbers: of each run of neighbours the largest (of equal ones the first)."""
     count = len(values)
     if count <= most:
         return list(range(count))
+    heights = np.asarray(values, np.float64)
     edges = [count * part // most for part in range(most + 1)]
-    return [max(range(start, end), key=lambda place: (values[place], -place)) for start, end in pairwise(edges)]
+    return [start + int(heights[start:end].argmax()) for start, end in pairwise(edges)]
 
 
 class Envelope:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -10,6 +10,8 @@ from math import isfinite
 
 from hwsonde_detector.explain.coverage import Coverage, shares
 from hwsonde_detector.explain.findings import Finding, Role
+from hwsonde_detector.explain.known import Known
+from hwsonde_detector.explain.known import limits as known_limits
 from hwsonde_detector.explain.rootcause import Cause, Onset
 from hwsonde_detector.explain.titles import channel_label, part_name, quantity
 from hwsonde_detector.types import Direction, Entity
@@ -135,7 +137,9 @@ def seconds(ms: float) -> str:
     return f"{value:.1f}".removesuffix(".0") + " s"
 
 
-def verdict(causes: Sequence[Cause], hosts: Sequence[Coverage], moments: Moments) -> Verdict:
+def verdict(
+    causes: Sequence[Cause], hosts: Sequence[Coverage], moments: Moments, known: Sequence[Known] = ()
+) -> Verdict:
     """Say what happened.
 
     Parameters
@@ -146,25 +150,37 @@ def verdict(causes: Sequence[Cause], hosts: Sequence[Coverage], moments: Moments
         Coverage of every host that the question is about.
     moments
         How times are written.
+    known
+        What is known of these hosts without any score, ranked.
 
     Returns
     -------
     Verdict
-        ``fault`` where there is a cause. ``clean`` only where every host was judged: 95 % of its windows and 90 % of its channels, by
-        a calibrated model, and no host was above 1 more often than chance explains. Otherwise ``unknown``, which says why.
+        ``fault`` where there is a cause. ``clean`` only where every host was judged: 95 % of its windows and 90 % of its channels, to the end
+        and by a calibrated model, no host was above 1 more often than chance explains, and nothing is known that speaks against it.
+        Otherwise ``unknown``, which says why.
     """
-    limits = _limits(hosts)
-    if causes:
-        more = len(causes) - 1
+    told = {entity for one in known for entity in one.entities}
+    limits = (*known_limits(known), *_limits(hosts, told, moments))
+    sure = [one for one in known if one.cause]
+    if causes or sure:
+        first = sure[0].sentence.removesuffix(".") if sure else cause_sentence(causes[0], moments)
+        more = len(causes) + len(sure) - 1
         rest = f" ({more} further cause{'s' if more > 1 else ''} in the report)" if more else ""
-        return Verdict(Kind.FAULT, f"{cause_sentence(causes[0], moments)}{rest}", limits)
+        return Verdict(Kind.FAULT, f"{first}{rest}", limits)
+    if limits:
+        fine = [host for host in hosts if host.enough and not host.restless and host.lost_ms is None]
+        fine = [host for host in fine if host.entity not in told]
+        rest = f" The others: {_judged(fine)}" if fine else ""
+        return Verdict(Kind.UNKNOWN, f"Not known: {_within(limits[0])}{rest}", limits)
     if not hosts:
         return Verdict(Kind.UNKNOWN, "Not known: no host was heard in this time.")
-    if limits:
-        fine = [host for host in hosts if host.enough and not host.restless]
-        rest = f" The others: {_judged(fine)}" if fine else ""
-        return Verdict(Kind.UNKNOWN, f"Not known: {limits[0][0].lower()}{limits[0][1:]}{rest}", limits)
     return Verdict(Kind.CLEAN, f"Not the hardware: {_judged(hosts)}")
+
+
+def _within(sentence: str) -> str:
+    """A sentence as it goes on behind a colon; a host keeps its name as it is."""
+    return f"t{sentence[1:]}" if sentence.startswith("The ") else sentence
 
 
 def _who(cause: Cause, hosts: Sequence[str]) -> str:
@@ -199,12 +215,13 @@ def rounded_up(score: float) -> str:
     return f"{(tenths if tenths == score * 10 else tenths + 1) / 10:.1f}"
 
 
-def _limits(hosts: Sequence[Coverage]) -> tuple[str, ...]:
-    """What a clean answer would have to keep silent about."""
+def _limits(hosts: Sequence[Coverage], told: Collection[Entity], moments: Moments) -> tuple[str, ...]:
+    """What a clean answer would have to keep silent about; ``told`` are hosts of which more is known."""
     found: list[str] = []
     unheard = [host for host in hosts if not host.judged and not host.uncalibrated]
     learning = [host for host in hosts if not host.judged and host.uncalibrated]
     thin = [host for host in hosts if host.judged and not host.enough]
+    lost = [host for host in hosts if host.enough and host.lost_ms is not None and host.entity not in told]
     restless = [host for host in hosts if host.enough and host.restless]
     if unheard:
         found.append(f"{_subject(unheard, hosts)} had no window that could be judged ({listed(_names(unheard))}).")
@@ -218,6 +235,9 @@ def _limits(hosts: Sequence[Coverage]) -> tuple[str, ...]:
             f"{percent(worst.windows)} of windows and {percent(worst.channels)} of channels on {called(worst.entity)}"
         )
         found.append(f"{_subject(thin, hosts)} {_were(thin)} judged too little: {share}.")
+    if lost:
+        since = moments.text(min(host.lost_ms for host in lost if host.lost_ms is not None))
+        found.append(f"{_subject(lost, hosts)} could not be judged any more from {since} on ({listed(_names(lost))}).")
     if restless:
         worst = max(restless, key=lambda host: host.loud / host.judged)
         share = f"{percent(worst.loud / worst.judged)} of windows on {called(worst.entity)}"

@@ -129,6 +129,27 @@ def archive_range(path: Path) -> tuple[int, int]:
     raise ArchiveError(f"{path}: the archive holds no samples; record one by archive.record or `capture`")
 
 
+def finer(
+    records: Iterable[tuple[SampleBatch, int]], since_ms: int, until_ms: int, every_ms: int
+) -> Iterator[tuple[SampleBatch, int]]:
+    """The same records in shorter ticks up to a time: what is seen only once a tick is then known that exactly. Pure.
+
+    Parameters
+    ----------
+    records
+        Batches with the times of their ticks, ascending.
+    since_ms
+        All ticks are later.
+    until_ms, every_ms
+        Up to when they are made shorter, and how long they are then at most.
+    """
+    at = since_ms
+    for batch, now_ms in records:
+        edges = [*range(at + every_ms, min(now_ms, until_ms + 1), every_ms), now_ms]
+        yield from zip(cut(batch, np.array([_EARLIEST, *edges], np.int64)), edges, strict=True)
+        at = now_ms
+
+
 def ticks(
     reads: Iterable[tuple[SampleBatch, int]], since_ms: int, start_ms: int, end_ms: int
 ) -> Iterator[tuple[SampleBatch, int]]:

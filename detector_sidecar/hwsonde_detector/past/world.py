@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from hwsonde_detector.errors import ConfigError
+from hwsonde_detector.past.memory import memory_left
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class World:
         Waits for so many seconds, or until it should stop.
     out, err
         Streams for results and for progress.
+    memory
+        How many bytes of memory are left; None where nobody says.
     """
 
     now_ms: Callable[[], int]
@@ -38,6 +41,7 @@ class World:
     pause: Callable[[float], object] = time.sleep
     out: TextIO = field(default_factory=lambda: sys.stdout)
     err: TextIO = field(default_factory=lambda: sys.stderr)
+    memory: Callable[[], int | None] = memory_left
 
     @staticmethod
     def real() -> World:

@@ -34,6 +34,11 @@ def around(identity: str) -> tuple[int, int]:
     return max(at_ms - BEFORE_MS, 0), at_ms + AFTER_MS
 
 
+def may_be(name: str, entity: Entity) -> bool:
+    """Whether a name may mean a host: all of its labels (``lab/n17``), or one of them (``n17``)."""
+    return str(entity) == name or any(value == name for _, value in entity.labels)
+
+
 def find_host(name: str, known: Iterable[Entity]) -> Entity:
     """The host of a name: all of its labels (``lab/n17``), or one of them (``n17``).
 
@@ -44,7 +49,7 @@ def find_host(name: str, known: Iterable[Entity]) -> Entity:
     """
     hosts = sorted(known)
     found = [entity for entity in hosts if str(entity) == name]
-    found = found or [entity for entity in hosts if any(value == name for _, value in entity.labels)]
+    found = found or [entity for entity in hosts if may_be(name, entity)]
     if len(found) > 1:
         names = listed([brief(name_of(entity)) for entity in found], _NAMED)
         raise ConfigError(f"--entity: {_short(name)} may be {names}; give one of them")

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hwsonde_detector.explain.neighbours import JobSpan
+from hwsonde_detector.explain.silence import Hearing
+from hwsonde_detector.reports.listening import Listener
 from hwsonde_detector.signals.entities import HOST_LABEL, Split, entity_from_instance, gather, plan_split
 from hwsonde_detector.types import Entity, SampleBatch, Series
 
@@ -73,15 +75,13 @@ class Watch:
     ----------
     first_ms
         First sample of each host.
-    last_ms
-        Newest sample of any host; None before the first.
     by_instance
         Hosts that lack the label of the host and are named after their instance.
     """
 
     def __init__(self, entity_labels: Sequence[str]) -> None:
         self.first_ms: dict[Entity, int] = {}
-        self.last_ms: int | None = None
+        self._listener = Listener()
         self.by_instance: set[Entity] = set()
         self._labels = tuple(entity_labels)
         self._split: Split | None = None
@@ -99,8 +99,8 @@ class Watch:
         if self._split is None or not self._split.fits(batch, self._labels):
             self._split = plan_split(batch.series, self._labels)
             self._workloads = list(self._found(self._split))
-        if batch.times.size:
-            self.last_ms = max(int(batch.times.max()), self.last_ms or 0)
+            self._listener.expect(self._split)
+        self._listener.take(batch)
         for entity, numbers, _ in self._split.parts:
             if entity not in self.first_ms:
                 places, _lengths = gather(batch, numbers)
@@ -111,6 +111,15 @@ class Watch:
             if times.size:
                 first, last = self._jobs.get((job, entity), (int(times[0]), int(times[-1])))
                 self._jobs[job, entity] = (min(first, int(times[0])), max(last, int(times[-1])))
+
+    @property
+    def last_ms(self) -> int | None:
+        """Newest sample of any host; None before the first."""
+        return self._listener.newest_ms
+
+    def hearing(self, until_ms: int) -> Hearing:
+        """When each host was heard, up to a time up to which everything was read."""
+        return self._listener.hearing(until_ms)
 
     def spans(self) -> tuple[JobSpan, ...]:
         """Jobs that may run on several hosts, with the hosts and the time."""
@@ -138,6 +147,11 @@ class Watch:
                 job = job_of(series, scope)
                 if job is not None:
                     yield number, entity, job
+
+
+def until(spans: Iterable[JobSpan], end_ms: int) -> tuple[JobSpan, ...]:
+    """The same as far as they lie before a time."""
+    return tuple(replace(one, end_ms=min(one.end_ms, end_ms)) for one in spans if one.start_ms < end_ms)
 
 
 def scope_of(entity: Entity) -> str:

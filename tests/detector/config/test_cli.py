@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
@@ -18,6 +19,8 @@ from hwsonde_detector.errors import SourceRefused
 from hwsonde_detector.sources.archive import ArchiveRecorder, ArchiveSource
 from hwsonde_detector.sources.base import Read
 from hwsonde_detector.types import SampleBatch
+from tests.detector.past.history import config
+from tests.detector.past.runs import HISTORY
 from tests.detector.sources import server as fake
 from tests.detector.sources.answers import EMPTY
 
@@ -200,6 +203,56 @@ def test_output_that_nobody_reads_to_its_end(tmp_path):
     )
     assert done.stdout == "0\n"
     assert done.stderr == ""
+
+
+def shell(line: str, *arguments: str) -> tuple[int, str]:
+    """Status and errors of a command in a shell; PROGRAM stands for the detector."""
+    done = subprocess.run(
+        ["bash", "-c", line.replace("PROGRAM", f"{sys.executable} -m hwsonde_detector"), "bash", *arguments],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+FULL = "hwsonde-detector: the output cannot be written: No space left on device; make room, or send it elsewhere\n"
+
+
+@pytest.mark.parametrize("command", ["check-config $1/f.yaml", "replay $1/a", "kpi --help", "--version"])
+def test_a_full_disk_behind_the_output_is_no_defect(tmp_path, command):
+    (tmp_path / "f.yaml").write_text("mode: live\n")
+    HISTORY.archive(tmp_path / "a", every_ms=300_000)
+    config(tmp_path)
+    if "replay" in command:
+        command += " --config.file $1/detector.yml"
+    assert shell(f"PROGRAM {command} > /dev/full", str(tmp_path)) == (2, FULL)
+    assert shell(f"PROGRAM {command} > /dev/full 2>&1", str(tmp_path)) == (2, "")
+    assert shell(f"PROGRAM {command} | true; exit ${{PIPESTATUS[0]}}", str(tmp_path)) == (0, "")
+    assert shell(f"PROGRAM {command} >&-", str(tmp_path)) == (0, "")
+
+
+def test_an_error_after_some_output_keeps_its_status_on_a_full_disk(tmp_path):
+    status, err = shell("PROGRAM check-config /none > /dev/full")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "/none: the configuration file cannot be read" in err
+    assert shell("PROGRAM check-config /none 2> /dev/full") == (2, "")
+
+
+def test_a_stream_for_reading_is_no_output(tmp_path):
+    (tmp_path / "f.yaml").write_text("mode: live\n")
+    status, err = shell("PROGRAM check-config $1/f.yaml 1< $1/f.yaml", str(tmp_path))
+    assert (status, err) == (2, FULL.replace("No space left on device", "Bad file descriptor"))
+
+
+def test_an_error_of_the_system_that_is_not_of_the_output_is_a_defect(capsys, monkeypatch):
+    def broken(*_: object) -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr("hwsonde_detector.cli.load_config", broken)
+    assert main(["check-config", "x"]) == 1
+    assert "a defect of the detector" in capsys.readouterr().err
 
 
 class Scripted:

@@ -46,6 +46,20 @@ def test_a_gap_in_the_middle():
     assert not found.enough
 
 
+def test_what_is_not_judged_any_more():
+    """The newest scrape may be late; beyond that a good share of windows says nothing of the end."""
+    span = (T0, T0 + 10_000 * SECOND)
+    for judged_s, lost in ((10_000, None), (9_880, None), (9_879, T0 + 9_879_000)):
+        found = of(quiet(N1, judged_s), span=span)
+        assert found.enough
+        assert found.lost_ms == lost
+    slow = of(quiet(N1, 162, step_ms=60 * SECOND), interval_ms=60 * SECOND, span=span)
+    assert (slow.windows > 0.95, slow.lost_ms) == (True, T0 + 9720 * SECOND)
+    assert of(quiet(N1, 163, step_ms=60 * SECOND), interval_ms=60 * SECOND, span=span).lost_ms is None
+    assert of([], span=span).lost_ms is None
+    assert of(quiet(N1, 100)[50:]).lost_ms is None
+
+
 def test_what_was_learned_meanwhile_does_not_count():
     learning = [score(N1, one.end_ms, 5.0, calibrated=False) for one in quiet(N1, 60)]
     found = of([*learning, *quiet(N1, 100)[60:]])

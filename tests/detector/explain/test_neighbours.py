@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from hwsonde_detector.explain.neighbours import Behaviour, JobSpan, neighbours
 from hwsonde_detector.explain.rootcause import root_causes
+from hwsonde_detector.explain.windows import Windows, as_windows
 from hwsonde_detector.types import Subsystem
 from tests.detector.explain.planted import SECOND, T0, channel, fault, host, quiet, score
 
@@ -71,6 +74,17 @@ def test_other_troubles_and_what_was_not_judged():
     assert found.sentence == (
         "Only lab/n1 of the 3 hosts of slurm:7 shows it; lab/n2 had another episode in this time; lab/n3 was not judged."
     )
+
+
+def test_hosts_of_which_only_peaks_are_kept():
+    own = as_windows(HOSTS[1], quiet(HOSTS[1], 200))
+    # The episode lasts from second 50 to 109; its minutes hold a peak before it and one after it.
+    begin = T0 // 60_000 * 60_000
+    ends = np.array([begin + 60_000 * minute + 59_000 for minute in range(4)])
+    peaks = Windows(HOSTS[1], ends, np.array([0.2, 0.6, 0.3, 0.9]), own.calibrated[:4], own.coverage[:4], 60_000)
+    inside = [place for place, end in enumerate(ends) if end >= T0 + 50_000 and end - 59_999 <= T0 + 109_000]
+    found = of([0], [job(0), job(1)], {HOSTS[1]: peaks})
+    assert [one.worst for one in found.hosts] == [max(peaks.fused[inside])]
 
 
 def test_nobody_beside_it():

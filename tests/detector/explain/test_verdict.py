@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hwsonde_detector.explain.coverage import Coverage, coverage_of
+from hwsonde_detector.explain.known import Known, Matter, ranked
 from hwsonde_detector.explain.rootcause import root_causes
 from hwsonde_detector.explain.verdict import (
     Kind,
@@ -24,6 +27,7 @@ SPAN = (T0, T0 + 100 * SECOND)
 MOMENTS = Moments(*SPAN)
 PSI = channel("pressure{resource=memory}", Subsystem.MEMORY)
 N1, N2 = host("n1"), host("n2")
+SILENT = Known(Matter.SILENT, (N1,), T0, None, "Lab/n1 sent nothing.")
 
 
 def judged(node: str, scores=None, interval_ms: int | None = SECOND) -> Coverage:
@@ -81,6 +85,53 @@ def test_clean_is_refused_without_coverage(scores, interval_ms, says):
     assert says in found.sentence
     assert "The others: 1 host, 100 % of channels" in found.sentence
     assert found.limits
+
+
+def test_what_is_not_judged_to_the_end_is_not_clean():
+    span = (T0, T0 + 10_000 * SECOND)
+    hosts = [
+        coverage_of(host(node), span, quiet(host(node), judged_s), SECOND, 1, {})
+        for node, judged_s in (("n1", 9_800), ("n2", 10_000))
+    ]
+    found = verdict((), hosts, Moments(*span))
+    assert found.kind is Kind.UNKNOWN
+    since = Moments(*span).text(T0 + 9_800 * SECOND)
+    assert found.sentence.startswith(
+        f"Not known: 1 of 2 hosts could not be judged any more from {since} on (lab/n1). The others: 1 host, "
+    )
+    # Of a host of which more is known that is enough.
+    assert verdict((), hosts, Moments(*span), [SILENT]).limits == (SILENT.sentence,)
+
+
+def test_what_is_known_without_a_score_is_never_clean():
+    hosts = [judged("n1"), judged("n2")]
+    found = verdict((), hosts, MOMENTS, [SILENT])
+    assert found.kind is Kind.UNKNOWN
+    assert found.sentence == (
+        "Not known: Lab/n1 sent nothing. The others: 1 host, 100 % of channels and 100 % of windows judged, none above 0.4."
+    )
+    told = replace(SILENT, matter=Matter.INCIDENT, sentence="The detector told of it.", entities=(N1, N2))
+    assert verdict((), hosts, MOMENTS, [told]).sentence == "Not known: the detector told of it."
+    assert verdict((), [], MOMENTS, [told]).kind is Kind.UNKNOWN
+
+
+def test_a_known_cause_is_told_before_what_scores_say():
+    episode, scores = fault(N1, T0 + 20 * SECOND, 50, {PSI: 1.0})
+    causes = root_causes([episode], {N1: scores}, {N1: SECOND})
+    lost = Known(Matter.DATA_FAULT, (N2,), T0, None, "lab/n2 disk sda has sent nothing.", cause=True)
+    known = ranked([SILENT, lost, replace(SILENT, cause=True, start_ms=T0 + 9)])
+    assert [one.cause for one in known] == [True, True, False]
+    found = verdict(causes, [judged("n1"), judged("n2")], MOMENTS, known)
+    assert (found.kind, found.sentence) == (Kind.FAULT, "Lab/n1 sent nothing (2 further causes in the report)")
+    assert found.limits == (SILENT.sentence,)
+    assert verdict((), [], MOMENTS, [lost]).sentence == "lab/n2 disk sda has sent nothing"
+
+
+def test_of_very_many_limits_some_are_told():
+    known = [replace(SILENT, sentence=f"n{number} sent nothing.") for number in range(30)]
+    found = verdict((), [judged("n1")], MOMENTS, known)
+    assert len(found.limits) == 21
+    assert found.limits[-1] == "10 more such things are known."
 
 
 def test_one_host_is_not_counted():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsonde_detector.errors import ArchiveError, SourceGarbled, SourcePartial, SourceRefused, SourceUnreachable
-from hwsonde_detector.past.reading import TICK_MS, How, Position, archive_range, open_records, ticks
+from hwsonde_detector.past.reading import TICK_MS, How, Position, archive_range, finer, open_records, ticks
 from hwsonde_detector.sources.archive import ArchiveRecorder, ArchiveSource, Tick
 from hwsonde_detector.sources.base import Read
 from hwsonde_detector.types import SampleBatch
@@ -225,3 +225,18 @@ def test_recorded_starts_and_a_cut_off_end_do_no_harm(archive, caplog):
     assert flat(from_archive(archive)) == whole
     assert flat(from_archive(archive, last=START_MS + 500_000))[: len(whole) - 40] == whole[: len(whole) - 40]
     assert "cut off" in caplog.text
+
+
+def test_ticks_may_be_made_shorter_for_a_while():
+    whole = [
+        (HISTORY.batch(begin, begin + 60_000), begin + 60_000) for begin in range(START_MS, START_MS + 180_000, 60_000)
+    ]
+    found = list(finer(iter(whole), START_MS, START_MS + 70_000, 5000))
+    times = [(now_ms - START_MS) // 1000 for _, now_ms in found]
+    assert times == [*range(5, 61, 5), 65, 70, 120, 180]
+    assert [ms for _, ms, _ in flat(found) if ms > START_MS + 120_000] == [ms for _, ms, _ in flat(whole[2:])]
+    assert sorted(ms for _, ms, _ in flat(found)) == sorted(ms for _, ms, _ in flat(whole))
+    assert all(batch.times.max() <= now_ms for batch, now_ms in found)
+    # What comes late is not lost.
+    late = [(HISTORY.batch(START_MS - 1, START_MS + 7000), START_MS + 7000)]
+    assert len(flat(finer(iter(late), START_MS + 3000, START_MS + 9000, 5000))) == len(flat(late))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hwsonde_detector.engines.local import LocalEngine
+from hwsonde_detector.explain.findings import tallies
 from hwsonde_detector.past.run import PastRun, score_records
 from hwsonde_detector.types import Subsystem
 from tests.detector.worker.hosts import ENTITY, PLAN, START_MS, batches, rates
@@ -15,6 +16,10 @@ RANGE = (START_MS + 150_000, START_MS + 250_000)
 
 def fault(name: str, second: int, value: float) -> float:
     return value * 6 if FAULT_FROM <= second < FAULT_TO and name.startswith("storage") else value
+
+
+def numbers(scores):
+    return [(one.entity, one.end_ms, one.fused, one.calibrated, one.coverage) for one in scores]
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +40,16 @@ def test_it_says_what_the_service_said(ticks, run):
         scores += [score for report in outputs.reports for score in report.scores]
         for event in outputs.events:
             {"opened": opened, "closed": closed}.get(str(event.phase), []).append(event.episode)
-    expected = tuple(score for score in scores if RANGE[0] < score.end_ms <= RANGE[1])
-    assert dict(run.scores) == {ENTITY: expected}
+    expected = [score for score in scores if RANGE[0] < score.end_ms <= RANGE[1]]
+    assert list(run.scores) == [ENTITY]
+    assert numbers(run.scores[ENTITY]) == numbers(expected)
     assert len(expected) == 100
     assert [one.identity for one in run.episodes] == [one.identity for one in opened]
     (episode,) = run.episodes
     assert episode == closed[0]
+    # What its windows said was added up as they came; adding them up afterwards gives the same.
+    assert tallies(episode, (), run.gathered[episode.identity]) == tallies(episode, expected)
+    assert len(tallies(episode, expected)) >= 5
     assert episode.subsystem is Subsystem.STORAGE
     assert START_MS + FAULT_FROM * 1000 <= episode.start_ms <= START_MS + (FAULT_FROM + 8) * 1000
     assert (run.start_ms, run.end_ms) == RANGE
@@ -49,7 +58,7 @@ def test_it_says_what_the_service_said(ticks, run):
 
 def test_what_comes_later_changes_nothing(ticks, run):
     short = score_records((pair for pair in ticks if pair[1] <= RANGE[0] + 60_000), PLAN, *RANGE)
-    assert short.scores[ENTITY] == run.scores[ENTITY][: len(short.scores[ENTITY])]
+    assert numbers(short.scores[ENTITY]) == numbers(run.scores[ENTITY])[: len(short.scores[ENTITY])]
     assert len(short.scores[ENTITY]) == 59
 
 

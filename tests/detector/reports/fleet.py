@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ DISKS = ("nvme0n1", "nvme1n1")
 PROFILE = (
     """
 prefix: m_
+health: {up: up}
 metrics:
 """
     + "".join(
@@ -43,10 +44,12 @@ source: {url: "URL", selector: "", history: 150s}
 learning: {first_rows: 60, calibrated_rows: 120, memory_rows: 600, refit_growth: 1.0}
 detectors: {members: [zscore, mahalanobis, extremes]}
 episodes: {settle_rows: 5}
+data_faults: {usual: 60s, missing: 10s}
 """
 
 Fault = Callable[[str, str, int, float], float]
 Labels = tuple[tuple[str, str], ...]
+Gone = tuple[str, str, int, int]
 
 
 def healthy(node: str, name: str, second: int, value: float) -> float:
@@ -79,12 +82,16 @@ def series(
     seconds: int = END_S,
     jobs: Sequence[tuple[str, str, int, int]] = (),
     rename: Callable[[str], str] = str,
+    gone: Sequence[Gone] = (),
+    asked: Mapping[str, int] | None = None,
 ) -> list[tuple[Series, np.ndarray]]:
     """Counters of every series at each second, NaN where it has no sample.
 
-    ``jobs`` are workload, host, first and last second; ``rename`` gives hosts other names.
+    ``jobs`` are workload, host, first and last second; ``rename`` gives hosts other names; ``gone`` are hosts, and what in a name, that send
+    nothing from one second to another. With ``asked`` there is ``up``, up to that second of a host.
     """
     made = []
+    at = np.arange(seconds, dtype=np.float64)
     for place, node in enumerate(hosts):
         target = (
             ("cluster", "lab"),
@@ -98,16 +105,28 @@ def series(
             rates = [
                 fault(node, plain, second, max(100 + 10 * number + noise[second], 0.0)) for second in range(seconds)
             ]
-            made.append((Series(name, tuple(sorted([*target, *own]))), np.cumsum(rates)))
+            away = _away(at, [one for one in gone if one[0] == node and one[1] in plain])
+            made.append((Series(name, tuple(sorted([*target, *own]))), np.where(away, np.nan, np.cumsum(rates))))
         for workload, where, first, last in jobs:
             if where == node:
                 one = Series(
                     "hwsonde_workload_cpu_seconds_total",
                     tuple(sorted([*target, ("mode", "user"), ("workload", workload)])),
                 )
-                at = np.arange(seconds, dtype=np.float64)
-                made.append((one, np.where((at >= first) & (at <= last), at, np.nan)))
+                away = _away(at, [one for one in gone if one[0] == node and not one[1]])
+                made.append((one, np.where((at >= first) & (at <= last) & ~away, at, np.nan)))
+        if asked is not None:
+            away = _away(at, [one for one in gone if one[0] == node and not one[1]])
+            told = np.where(at <= asked.get(node, seconds), 1.0 - away, np.nan)
+            made.append((Series("up", tuple(sorted(target))), told))
     return sorted(made, key=lambda pair: pair[0])
+
+
+def _away(at: np.ndarray, gone: Sequence[Gone]) -> np.ndarray:
+    away = np.zeros(len(at), np.bool_)
+    for _, _, first, until in gone:
+        away |= (at >= first) & (at < until)
+    return away
 
 
 def batches(made: Sequence[tuple[Series, np.ndarray]], size: int = 5) -> list[tuple[SampleBatch, int]]:
@@ -118,6 +137,10 @@ def batches(made: Sequence[tuple[Series, np.ndarray]], size: int = 5) -> list[tu
         places = np.arange(begin, min(begin + size, seconds))
         known = [(one, places[np.isfinite(values[places])], values) for one, values in made]
         known = [(one, own, values) for one, own, values in known if len(own)]
+        now_ms = START_MS + 1000 * int(places[-1]) + 150
+        if not known:
+            result.append((SampleBatch.empty(), now_ms))
+            continue
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(own) for _, own, _ in known])])
         batch = SampleBatch(
             tuple(one for one, _, _ in known),
@@ -125,7 +148,7 @@ def batches(made: Sequence[tuple[Series, np.ndarray]], size: int = 5) -> list[tu
             np.concatenate([START_MS + 1000 * own for _, own, _ in known]),
             np.concatenate([values[own] for _, own, values in known]),
         )
-        result.append((batch, START_MS + 1000 * int(places[-1]) + 150))
+        result.append((batch, now_ms))
     return result
 
 

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from hwsonde_detector.explain.analysis import Question, Topic, analyse
+from hwsonde_detector.explain.known import Known, Matter
 from hwsonde_detector.explain.neighbours import JobSpan
 from hwsonde_detector.explain.report import Before, Learned, document
 from hwsonde_detector.explain.series import Points
@@ -20,7 +21,7 @@ PSI = channel("psi", Subsystem.MEMORY)
 END = T0 + 300 * SECOND
 
 
-def made(nodes=("n1", "n2", "n3"), sick=("n1", "n2"), apart=1, **more):
+def made(nodes=("n1", "n2", "n3"), sick=("n1", "n2"), apart=1, known=(), **more):
     hosts = [host(node) for node in nodes]
     scores = {entity: tuple(quiet(entity, 300)) for entity in hosts}
     episodes = []
@@ -32,7 +33,7 @@ def made(nodes=("n1", "n2", "n3"), sick=("n1", "n2"), apart=1, **more):
         T0, END, scores, tuple(episodes), dict.fromkeys(hosts, SECOND), {entity: {"not_full": 3} for entity in hosts}
     )
     jobs = [JobSpan("slurm:7", entity, T0, END) for entity in hosts]
-    analysis = analyse(run, Question(Topic.RANGE), jobs, 1)
+    analysis = analyse(run, Question(Topic.RANGE), jobs, 1, known=known)
     rows = {(0, host(node), "psi"): Points((T0, T0 + SECOND), (0.1, 0.9), 1000) for node in sick}
     return document(analysis, "0.1", rows=rows, learned=Learned(), before=Before(), **more)
 
@@ -83,6 +84,29 @@ def test_empty_sections_are_left_out():
     for words in ("Cause 1", "Settings that differ", '<h2 id="episodes">'):
         assert words not in text
     assert 'class="verdict clean"' in text
+
+
+def test_what_is_known_without_a_score_has_a_section_with_links():
+    page_of = "https://det.example.org/incidents/1"
+    known = [
+        Known(Matter.INCIDENT, (host("n3"),), T0, T0 + 5 * SECOND, "The detector told <of> it.", page=page_of),
+        Known(Matter.SILENT, (host("n9"),), T0, None, "lab/n9 sent nothing.", cause=True, runbook="HwsondeExporterDown"),
+    ]  # fmt: skip
+    found = made(sick=(), known=known)
+    assert (found["verdict"]["kind"], found["verdict"]["sentence"]) == ("fault", "lab/n9 sent nothing")
+    assert [one["matter"] for one in found["known"]] == ["silent", "incident"]
+    text = text_of(found)
+    assert "<strong>lab/n9 sent nothing.</strong>" in text
+    assert "The detector told &lt;of&gt; it." in text
+    assert f'<a href="{page_of}" rel="noreferrer">' in text
+    assert "<code>docs/runbooks/HwsondeExporterDown.md</code>" in text
+    assert "<dt>Causes</dt><dd>1</dd>" in text
+    assert text.index("Known without a score") < text.index('<h2 id="scores">')
+    plain = made(sick=(), known=[known[0]], runbooks="javascript:x")
+    assert plain["verdict"]["sentence"].startswith("Not known: the detector told <of> it. The others: 2 hosts, ")
+    assert "Known without" not in text_of(made())
+    scheme = Known(Matter.INCIDENT, (host("n3"),), T0, None, "x", page="javascript:alert(1)")
+    assert "href" not in text_of(made(sick=(), known=[scheme]))
 
 
 def test_more_hosts_than_are_drawn():

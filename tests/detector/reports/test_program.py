@@ -325,25 +325,26 @@ def test_what_the_detector_keeps_is_known_and_left_as_it_is(tmp_path):
     from hwsonde_detector.config import load_config
     from hwsonde_detector.explain.report import Before
     from hwsonde_detector.hoststate import episode_document
-    from hwsonde_detector.past.world import World
-    from hwsonde_detector.reports.program import Asked, _before
+    from hwsonde_detector.reports.told import Told, read_told
     from hwsonde_detector.state import save_state
     from hwsonde_detector.types import Subsystem
     from tests.detector.explain.planted import T0, channel, fault, host
 
     episode, _ = fault(host("n1"), T0, 30, {channel("psi", Subsystem.MEMORY): 1.0})
     path = configured(tmp_path)
+    err = io.StringIO()
+    assert read_told(load_config(path, {}), err) == Told()
     path.write_text(path.read_text().replace("dir: null", "dir: kept"))
-    config, err = load_config(path, {}), io.StringIO()
-    world = World(lambda: 0, lambda: 0.0, err=err)
-    assert _before(config, Asked(tmp_path), world) == Before()
+    config = load_config(path, {})
+    assert read_told(config, err) == Told()
     save_state(tmp_path / "kept", {"service": {"past": [episode_document(episode)]}}, {})
-    assert _before(config, Asked(tmp_path), world) == Before((episode,), "kept by the detector")
-    assert _before(config, Asked(tmp_path, archive=tmp_path / "a"), world) == Before()
+    told = read_told(config, err)
+    assert told.before == Before((episode,), "kept by the detector")
+    assert [one.identity for one in told.incidents] == [episode.identity]
     save_state(tmp_path / "kept", {"service": {}}, {})
     assert err.getvalue() == ""
-    assert _before(config, Asked(tmp_path), world) == Before()
+    assert read_told(config, err) == Told()
     (tmp_path / "kept" / "state.npz").write_bytes(b"damaged")
-    assert _before(config, Asked(tmp_path), world) == Before()
+    assert read_told(config, err) == Told()
     assert err.getvalue().count("hwsonde-detector: earlier episodes are not known: ") == err.getvalue().count("\n") == 2
     assert (tmp_path / "kept" / "state.npz").read_bytes() == b"damaged"
