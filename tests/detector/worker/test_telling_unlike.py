@@ -6,6 +6,7 @@ from collections import deque
 
 import pytest
 
+from hwsonde_detector.explain.unlike import still_unlike
 from hwsonde_detector.fleet import FleetState
 from hwsonde_detector.fleetstate import restore_fleet, snapshot_fleet
 from hwsonde_detector.settings import Settings
@@ -77,6 +78,11 @@ def test_without_a_slot_since_the_start_the_channels_stay_those_that_were_told()
     scene.teller.own(event(1, 20_000, Phase.CLOSED))
     assert scene.finish(20) == [OPENED, GOES_ON]
     assert shown(scene).top == before
+
+
+@pytest.mark.parametrize(("peers", "others"), [(3, "its 3 peers"), (0, "its other parts")])
+def test_a_host_without_peers_is_unlike_its_other_parts(peers: int, others: str) -> None:
+    assert still_unlike(event(1, 10_000).episode, None, peers).title == f"t; still unlike {others}"
 
 
 def test_one_that_differs_only_later_is_told_anew() -> None:
