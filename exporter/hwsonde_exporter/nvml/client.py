@@ -25,11 +25,11 @@ _MAX_ERRORS = 500
 _MAX_SAMPLES = 20
 # A hang costs a restart, after which the same request is sent once more: so the other GPUs lose nothing.
 _TRIES = 2
-# States from which a worker comes back by itself, and how long whoever waits for that leaves it alone.
-_PASSING = frozenset({WorkerState.STARTING, WorkerState.HUNG, WorkerState.CRASHED})
+# States that pass, mostly, and how long whoever waits for that leaves the worker alone. One that crashes twice is not waited for.
+_PASSING = frozenset({WorkerState.STARTING, WorkerState.HUNG})
 _AGAIN_SECONDS = 0.05
 # In these the driver says nothing of any GPU, and why lies neither in the library nor in whether there is a driver.
-_SILENT = _PASSING | {WorkerState.STUCK, WorkerState.STOPPED}
+_SILENT = _PASSING | {WorkerState.CRASHED, WorkerState.STUCK, WorkerState.STOPPED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class Client:
     clock
         Monotonic seconds.
     until
-        For whoever asks once: until when, by the clock, requests wait for a worker that starts or comes back. Their answers then
-        say whether they are any (`Answer.unanswered`). None for whoever asks again.
+        For whoever asks once: until when, by the clock, requests wait for a worker that starts, or for the next one after a hang.
+        Their answers then say whether they are any (`Answer.unanswered`). None for whoever asks again.
     """
 
     def __init__(

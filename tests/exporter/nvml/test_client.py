@@ -112,6 +112,20 @@ def test_whoever_asks_once_is_told_when_the_time_is_up_and_then_at_once() -> Non
     assert clock.now - before < 0.1
 
 
+def test_a_worker_that_cannot_be_started_is_not_waited_for() -> None:
+    """Where this program may start no other, every host would wait for it, also those without GPUs."""
+    clock, launched = Clock(), []
+
+    def launch() -> FakeWorker:
+        launched.append(clock.now)
+        raise OSError(2, "No such file or directory")
+
+    client = Client(NvmlSettings(), launch, clock, clock.now + 10.0)
+    answer = client.collect(("memory",))
+    assert (answer.state, answer.unanswered, clock.now) == (WorkerState.CRASHED, True, launched[0])
+    assert len(launched) == 2
+
+
 def test_a_worker_that_is_held_answers_nobody_but_a_gpu_that_is_known_to_hang_is_news() -> None:
     _, client = asked_once(lambda clock: FakeWorker(clock, hang_in(0, "memory"), immortal=True), 10.0)
     answer = client.collect(("memory",))
