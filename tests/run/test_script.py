@@ -15,9 +15,9 @@ import pytest
 from tests.run.machine import Machine, counted, is_root
 
 
-def wait_for(path: Path) -> None:
+def wait_for(path: Path, *, written: bool = False) -> None:
     end = time.monotonic() + 60
-    while not path.exists():
+    while not path.exists() or (written and not path.stat().st_size):
         assert time.monotonic() < end, f"{path} did not appear"
         time.sleep(0.02)
 
@@ -143,7 +143,7 @@ def test_a_signal_ends_the_first_look_at_the_tests_as_well(
         assert machine.run("test").returncode == 0
         (tmp_path / "collecting").unlink()
     process = machine.start("test", COLLECT_WAITS="45")
-    wait_for(tmp_path / "collecting")
+    wait_for(tmp_path / "collecting", written=True)
     # To the script alone, as a supervisor does.
     process.send_signal(number)
     process.communicate(timeout=60)
