@@ -39,8 +39,9 @@ from hwsonde_detector.types import Episode, Floats, Frame, Role, Score
 STARTED = "workload started"
 NEW_NORMAL = "new normal"
 
-# A mark may be read a few seconds after what it explains: an episode that began so few rows before a workload is taken back.
-_LATE_ROWS = 15
+# A mark may be read a few seconds after what it explains: an episode that began so shortly before a workload is taken back. Where scrapes are far
+# apart, two of them; a quarter of an hour before, nothing of it was there.
+_LATE_MS, _LATE_SCRAPES, _LATE_ROWS = 15_000, 2, 15
 # None of so many of the loudest channels may be a fault's for that.
 _LOUDEST = 3
 # Settling may take so many times ``learn_rows`` at once, and begin again while no more than so many times are unpaid, one row for two.
@@ -200,7 +201,8 @@ def _count(settling: Settling, *, loud: bool) -> None:
 
 def _late(episode: Episode | None, at_ms: int, interval_ms: int) -> bool:
     """Whether an episode is so young, and of such channels, that a workload whose mark comes only now explains it."""
-    if episode is None or at_ms - episode.start_ms > _LATE_ROWS * interval_ms:
+    latest_ms = min(_LATE_ROWS * interval_ms, max(_LATE_SCRAPES * interval_ms, _LATE_MS))
+    if episode is None or at_ms - episode.start_ms > latest_ms:
         return False
     return bool(episode.top) and all(part.channel.role is not Role.FAULT for part in episode.top[:_LOUDEST])
 
