@@ -24,7 +24,6 @@ from hwsonde_detector.quality import QualityState
 from hwsonde_detector.scoring import Judged, judge_rows, lasting, score_of
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.channels import ChannelState, advance
-from hwsonde_detector.signals.health import speaks
 from hwsonde_detector.signals.profiles import Profile
 from hwsonde_detector.signals.targets import GAP_INTERVALS
 from hwsonde_detector.types import (
@@ -53,7 +52,7 @@ class HostState:
     """Everything known of one host.
 
     ``first`` is the very first row, while the interval is not known; ``recent`` holds the newest rows, learned or not; ``strengths`` the
-    evidence of the windows that led to an episode; ``heard_ms`` is the time of the last tick that brought samples, ``rows_heard``
+    evidence of the windows that led to an episode; ``silent_ms`` is for how long no tick has brought samples, ``rows_heard``
     how many rows came since the start, ``rows_since_window`` how many since the last window; ``absent`` says that it has been silent
     for so long that its series are gone; ``fresh`` is True until the first rows after a start of the detector;
     ``taken`` are the rows of the last step, for whoever compares hosts; ``feedback`` is what people said of its episodes.
@@ -73,7 +72,7 @@ class HostState:
     told_peak: float = 0.0
     interval_ms: int | None = None
     last_row_ms: int | None = None
-    heard_ms: int | None = None
+    silent_ms: int = 0
     rows_heard: int = 0
     rows_since_window: int = 0
     absent: bool = False
@@ -92,15 +91,13 @@ class HostState:
 def observe(
     host: HostState, batch: SampleBatch, now_ms: int, settings: Settings, profiles: tuple[Profile, ...]
 ) -> tuple[EntityReport | None, list[EpisodeEvent]]:
-    """Take one tick's samples of a host; changes ``host``.
+    """Take one tick's samples of a host; changes ``host``, of which it is known already how long it was silent.
 
     Returns
     -------
     tuple
         The report, None when the host is gone, and what happened to its episode.
     """
-    if speaks(batch.series) or host.heard_ms is None:
-        host.heard_ms = now_ms
     host.taken.clear()
     host.channels, news = advance(host.channels, batch, profiles)
     host.interval_ms = _interval(host, news.interval_ms, len(news.frame.times))
@@ -115,7 +112,7 @@ def observe(
     elif host.first is not None:
         host.first, frame = None, joined(host.first, frame)
     if not len(frame.times) or host.interval_ms is None:
-        if now_ms - host.heard_ms > settings.episodes.gone_after_ms:
+        if host.silent_ms > settings.episodes.gone_after_ms:
             # What it comes back with is told anew.
             forget_windows(host.persistence)
             return None, _end(host, now_ms)

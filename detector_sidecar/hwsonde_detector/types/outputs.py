@@ -58,6 +58,7 @@ class Outputs:
 
     ``hushed`` are events that were not told.
     ``gone`` are entities that were known before and have had no sample for so long that their series must disappear.
+    ``crowded_out`` are those of which nothing is kept any more because too many are gone.
     """
 
     reports: tuple[EntityReport, ...] = ()
@@ -65,3 +66,4 @@ class Outputs:
     gone: tuple[Entity, ...] = ()
     fault_events: tuple[DataFaultEvent, ...] = ()
     hushed: tuple[Hushed, ...] = ()
+    crowded_out: tuple[Entity, ...] = ()
