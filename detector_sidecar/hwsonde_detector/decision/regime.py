@@ -11,9 +11,11 @@ import numpy as np
 from hwsonde_detector.decision.ages import Ages
 from hwsonde_detector.decision.bank import Former
 from hwsonde_detector.decision.episodes import Persistence
+from hwsonde_detector.decision.heard import Heard
 from hwsonde_detector.decision.learning import Memory, Progress
 from hwsonde_detector.decision.marks import Marks
 from hwsonde_detector.decision.model import EntityModel
+from hwsonde_detector.decision.thresholds import Threshold
 from hwsonde_detector.types import Channel, Entity, Episode, Floats, Frame, Mask, Role
 
 START, STOP, PHASE, RETURNING = "start", "stop", "phase", "returning"
@@ -97,7 +99,7 @@ class Regimes:
 
 
 class Host(Protocol):
-    """What regimes change of a host."""
+    """What regimes and fits change of a host."""
 
     entity: Entity
     recent: Frame | None
@@ -108,6 +110,10 @@ class Host(Protocol):
     strengths: deque[Floats]
     episode: Episode | None
     regimes: Regimes
+    interval_ms: int | None
+    heard: Heard
+    threshold: Threshold
+    misfit: int
 
 
 def fault_mask(channels: tuple[Channel, ...]) -> Mask:

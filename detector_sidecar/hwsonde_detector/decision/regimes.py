@@ -185,7 +185,7 @@ def remember(host: Host, interval_ms: int, settings: Settings) -> None:
     """Let what was accepted since the last call take part in fits for longer than it is among the newest rows."""
     if host.model is not None:
         limits = settings.window.rows, settings.regimes.long_rows, settings.regimes.forget_ms
-        axis = Axis(host.model.scale, host.model.channels)
+        axis = Axis(host.model.scale, host.model.channels, host.model.missing)
         host.regimes.ages.offer(host.memory, host.progress.accepted, interval_ms, axis, limits)
 
 
