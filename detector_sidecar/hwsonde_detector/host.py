@@ -20,6 +20,7 @@ from hwsonde_detector.decision.regimes import act, due, feel, remember, take_row
 from hwsonde_detector.decision.rows import joined, newest, part, recent_rows
 from hwsonde_detector.decision.thresholds import Threshold, Watch
 from hwsonde_detector.decision.trend import Trend
+from hwsonde_detector.decision.turns import Turn
 from hwsonde_detector.explain.episodes import Newest, opened
 from hwsonde_detector.quality import QualityState
 from hwsonde_detector.scoring import Judged, judge_rows, lasting, score_of
@@ -56,7 +57,7 @@ class HostState:
     for so long that its series are gone; ``fresh`` is True until the first rows after a start of the detector;
     ``taken`` are the rows of the last step, for whoever compares hosts; ``feedback`` is what people said of its episodes;
     ``window`` is the end of the newest full window, judged or not, with the share of what the model looks at that it knew; ``misfit`` how many
-    rows in a row were not judged for that, or knew of channels that the model left out.
+    rows in a row were not judged for that, or knew of channels that the model left out; ``turn`` says whether models may be made in this step.
     """
 
     entity: Entity
@@ -89,12 +90,13 @@ class HostState:
     feedback: Feedback = field(default_factory=Feedback)
     window: tuple[int, float] | None = None
     misfit: int = 0
+    turn: Turn = field(default_factory=Turn)
 
 
 def observe(
     host: HostState, batch: SampleBatch, now_ms: int, settings: Settings, profiles: tuple[Profile, ...]
 ) -> tuple[EntityReport | None, list[EpisodeEvent]]:
-    """Take one tick's samples of a host; changes ``host``, of which it is known already how long it was silent.
+    """Take one tick's samples of a host; changes ``host``, of which it is known already how long it was silent and whether it has its turn.
 
     Returns
     -------
@@ -126,7 +128,8 @@ def observe(
     start = 0
     while start < len(frame.times):
         # A fit falls on the same row however the rows were split into ticks, so that a replay gives what the live run gave.
-        stop = start + max(host.progress.rows_to_fit(settings.learning), 1)
+        to_fit = host.progress.rows_to_fit(settings.learning) if host.turn.given else len(frame.times)
+        stop = start + max(to_fit, 1)
         start += _take(host, part(frame, start, stop), host.interval_ms, settings, scores, events)
     return _report(host, scores, settings), events
 
@@ -156,6 +159,8 @@ def _take(
     host.progress.accepted += len(learned)
     remember(host, interval_ms, settings)
     model = host.model
+    if not host.turn.given:
+        return taken
     if because := act(host, host.last_row_ms, interval_ms, settings):
         events += _end(host, host.last_row_ms, because)
     if host.model is not model:
@@ -223,7 +228,7 @@ def _decide(
         refused[row - begin] = not take_row(host, part(judged.frame, row, row + 1), settings, unhealthy=unhealthy)
         if not host.persistence.open:
             host.threshold.quiet(interval_ms, settings.episodes)
-        if due(host, settings) or misfits(host, interval_ms, settings):
+        if host.turn.given and (due(host, settings) or misfits(host, interval_ms, settings)):
             return refused[: row - begin + 1]
     return refused
 

@@ -152,16 +152,27 @@ class Published:
 
 
 class Noticeboard:
-    """Holds the newest `Published`; written by the loop, read by any thread."""
+    """Holds the newest `Published`, and when the loop last gave a sign of life; written by the loop, read by any thread."""
 
     def __init__(self, first: Published) -> None:
         self._lock = threading.Lock()
         self._current = first
+        self._alive = first.taken
 
     def put(self, value: Published) -> None:
-        """Replace what is shown."""
+        """Replace what is shown, which is a sign of life."""
         with self._lock:
-            self._current = value
+            self._current, self._alive = value, value.taken
+
+    def beat(self, monotonic: float) -> None:
+        """The loop is at work, though it has nothing to show yet."""
+        with self._lock:
+            self._alive = monotonic
+
+    def alive(self) -> float:
+        """Monotonic seconds of the last sign of life."""
+        with self._lock:
+            return self._alive
 
     def get(self) -> Published:
         """What was put last."""

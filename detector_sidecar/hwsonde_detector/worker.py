@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numpy.typing import NDArray
 
+from hwsonde_detector.decision.turns import Turns
+from hwsonde_detector.decision.waiting import waiting
 from hwsonde_detector.fleet import FleetState, note_labels, see, without_slow
 from hwsonde_detector.fleetstate import restore_fleet, snapshot_fleet
 from hwsonde_detector.host import HostState, observe
@@ -42,6 +44,8 @@ FORGET_MS = 7 * 86_400_000
 KEPT_LEAST = 16
 # From one step to the next no more time than this was listened.
 _LISTENED_MS = 3_600_000
+# A host that was never seen waits for nothing.
+_NEW = (True, 0)
 
 
 @dataclass(slots=True)
@@ -60,6 +64,10 @@ class Crowd:
     def room(self) -> int:
         """How many hosts are kept at most, gone ones among them."""
         return self.hosts + max(self.hosts // 2, KEPT_LEAST)
+
+
+def idle() -> None:
+    """Nobody asks whether a step goes on."""
 
 
 @dataclass(slots=True)
@@ -90,14 +98,30 @@ class _Said:
     gone: list[Entity] = field(default_factory=list)
     faults: list[DataFaultEvent] = field(default_factory=list)
 
+    def sort(self) -> None:
+        """Bring everything in order of entity; what one says stays in its order."""
+        self.reports.sort(key=lambda report: report.entity)
+        self.events.sort(key=lambda event: event.episode.entity)
+        self.gone.sort()
+        self.faults.sort(key=lambda event: event.episode.entity)
+
 
 def step(
-    state: WorkerState, batch: SampleBatch, now_ms: int, plan: Plan, guidance: Guidance = UNGUIDED
+    state: WorkerState,
+    batch: SampleBatch,
+    now_ms: int,
+    plan: Plan,
+    guidance: Guidance = UNGUIDED,
+    alive: Callable[[], None] = idle,
+    *,
+    unhurried: bool = False,
 ) -> tuple[WorkerState, Outputs]:
     """Take the samples of one tick.
 
     A host that has been silent for long is told as gone once, its episode closed; its models stay, so that a host or a Prometheus
     that was away for a night is judged at once when it is back.
+
+    Models are made of a few hosts in each step (`hwsonde_detector.decision.turns`), of those first that wait for them most urgently.
 
     Parameters
     ----------
@@ -111,6 +135,10 @@ def step(
         Settings and profiles.
     guidance
         What people told since the last step, and what counts as normal now.
+    alive
+        Called after each host, so that a long step can be told from one that hangs.
+    unhurried
+        Nobody waits for the step: models are made of every host that wants one.
     """
     for mark in guidance.marks:
         if (known := state.hosts.get(mark.entity)) is not None:
@@ -125,7 +153,10 @@ def step(
         )
         note_labels(state.fleet, state.split, plan.settings)
     state.plan = plan
-    said = _listen(state, state.split.apply(batch), now_ms, plan)
+    parts = state.split.apply(batch)
+    there = {entity: host.interval_ms for entity, host in state.hosts.items() if not host.absent}
+    turns = Turns((there.get(entity) for entity in parts.keys() | there.keys()), unhurried=unhurried)
+    said = _listen(state, parts, now_ms, plan, turns, alive)
     crowded_out = _make_room(state)
     hushing = state.hushing
 
@@ -140,19 +171,29 @@ def step(
     )
 
 
-def _listen(state: WorkerState, parts: Mapping[Entity, SampleBatch], now_ms: int, plan: Plan) -> _Said:
-    """Take the samples of every host."""
+def _listen(
+    state: WorkerState,
+    parts: Mapping[Entity, SampleBatch],
+    now_ms: int,
+    plan: Plan,
+    turns: Turns,
+    alive: Callable[[], None],
+) -> _Said:
+    """Take the samples of every host, of those first that wait for a model; what they say is in order of entity all the same."""
     elapsed_ms = min(max(now_ms - state.now_ms, 0), _LISTENED_MS) if state.now_ms is not None else 0
     state.now_ms, said, settings = now_ms, _Said(), plan.settings
-    for entity in sorted(parts.keys() | state.hosts.keys()):
+    order = {entity: waiting(host, settings) for entity, host in state.hosts.items()}
+    for entity in sorted(parts.keys() | order.keys(), key=lambda one: (order.get(one, _NEW), one)):
         own = parts.get(entity, SampleBatch.empty())
         heard = speaks(own.series)
-        if entity not in state.hosts and not heard:
+        if entity not in order and not heard:
             # Nothing but vain scrapes of something that has never answered.
             continue
         host = state.hosts.setdefault(entity, HostState(entity, ChannelState(entity)))
         host.silent_ms = 0 if heard else host.silent_ms + elapsed_ms
+        host.turn = turns.give()
         report, happened = observe(host, own, now_ms, settings, plan.profiles)
+        turns.count(host.turn, sum(len(rows.times) for rows in host.taken))
         said.events += happened
         if report is not None:
             host.absent = False
@@ -162,7 +203,9 @@ def _listen(state: WorkerState, parts: Mapping[Entity, SampleBatch], now_ms: int
         else:
             said.faults += end_faults(host.quality, now_ms)
             _miss(state, host, said)
+        alive()
     state.crowd.count(len(said.reports), elapsed_ms)
+    said.sort()
     return said
 
 

@@ -1,4 +1,4 @@
-"""Making a host's model: of what is there, and what is to be forgotten with the old one. Pure."""
+"""Making a host's model: of what is there, when it is the host's turn, and what is to be forgotten with the old one. Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ Rows: TypeAlias = tuple[tuple[Channel, ...], Times, Floats]
 def make_model(
     host: Host, rows: Rows, interval_ms: int, settings: Settings, heard: Heard | None = None
 ) -> EntityModel | None:
-    """Learn from rows what of them is still there; None where there is nothing to learn from."""
+    """Learn from rows what of them is still there; None where there is nothing to learn from. A model that was made is the host's turn."""
     channels, times, values = rows
     left = gone(host, (channel.name for channel in channels), interval_ms, settings)
     model = fit_model(values, times, interval_ms, channels, settings, heard, left)
     if model is None:
         return None
+    host.turn.taken = True
     # What no row tells of any more, but a block does, is still missed.
     remembered: frozenset[str] = host.regimes.ages.known() & left.out if left.out else frozenset()
     return replace(model, missing=tuple(sorted(remembered.union(model.missing))))

@@ -16,6 +16,7 @@ from hwsonde_detector.decision.learning import Memory, Progress
 from hwsonde_detector.decision.marks import Marks
 from hwsonde_detector.decision.model import EntityModel
 from hwsonde_detector.decision.thresholds import Threshold
+from hwsonde_detector.decision.turns import Turn
 from hwsonde_detector.types import Channel, Entity, Episode, Floats, Frame, Mask, Role
 
 START, STOP, PHASE, RETURNING = "start", "stop", "phase", "returning"
@@ -51,8 +52,8 @@ class Regimes:
         The others.
     settling
         The change that is being learned; None: none is.
-    pending, apart
-        Rows that are kept apart, those of a change or of an open episode, and how many there were.
+    pending, apart, looked
+        Rows that are kept apart, those of a change or of an open episode, how many there were, and how many when an episode's were looked at last.
     excusing
         Only channels that no workload explains count: until the change is learned, and until an episode that they opened meanwhile has ended.
     young
@@ -71,6 +72,7 @@ class Regimes:
     settling: Settling | None = None
     pending: Memory = field(default_factory=Memory)
     apart: int = 0
+    looked: int = 0
     excusing: bool = False
     young: int = 0
     spent: int = 0
@@ -89,7 +91,7 @@ class Regimes:
 
     def drop_pending(self) -> None:
         """Forget the rows that were kept apart."""
-        self.pending, self.apart = Memory(), 0
+        self.pending, self.apart, self.looked = Memory(), 0, 0
 
     def told(self) -> tuple[dict[str, int], dict[str, int]]:
         """Give what was counted since the last call: windows excused and models changed."""
@@ -114,6 +116,7 @@ class Host(Protocol):
     heard: Heard
     threshold: Threshold
     misfit: int
+    turn: Turn
 
 
 def fault_mask(channels: tuple[Channel, ...]) -> Mask:

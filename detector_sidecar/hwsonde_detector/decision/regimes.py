@@ -172,11 +172,14 @@ def due(host: Host, settings: Settings) -> bool:
 def act(host: Host, at_ms: int, interval_ms: int, settings: Settings) -> str:
     """Bring another model into force if it is time; gives why the open episode ends, empty where it does not."""
     former, settling = _returning(host, settings), host.regimes.settling
+    lasts = _lasts(host, settings)
+    if lasts:
+        host.regimes.looked = host.regimes.apart
     if former is not None:
         bring_back(host, former, at_ms, interval_ms, settings)
     elif settling is not None and _settled(host.regimes, settings):
         learn_change(host, settling, at_ms, interval_ms, settings)
-    elif _lasts(host, settings) and rebase(host, at_ms, interval_ms, settings):
+    elif lasts and rebase(host, at_ms, interval_ms, settings):
         return NEW_NORMAL
     return ""
 
@@ -237,4 +240,4 @@ def _lasts(host: Host, settings: Settings) -> bool:
     regimes, rows = host.regimes, settings.regimes.rebase_rows
     if regimes.settling is not None or not host.persistence.open or regimes.apart < rows:
         return False
-    return (regimes.apart - rows) % max(rows // _REBASE_AGAIN, 1) == 0
+    return not regimes.looked or regimes.apart - regimes.looked >= max(rows // _REBASE_AGAIN, 1)

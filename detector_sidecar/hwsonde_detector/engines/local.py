@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from hwsonde_detector.errors import StateError
 from hwsonde_detector.plan import Plan, same_models, stale
 from hwsonde_detector.types import Entity, Outputs, SampleBatch
 from hwsonde_detector.types.guidance import UNGUIDED, Guidance
-from hwsonde_detector.worker import WorkerState
+from hwsonde_detector.worker import WorkerState, idle
 
 log = logging.getLogger("hwsonde_detector.engine")
 
@@ -35,9 +35,14 @@ class LocalEngine:
         self._state = WorkerState()
         self._crowded = False
 
-    def step(self, batch: SampleBatch, now_ms: int, guidance: Guidance = UNGUIDED) -> Outputs:
-        """Take the samples of one tick, and what people told since the last; samples seen before change nothing."""
-        self._state, outputs = worker.step(self._state, batch, now_ms, self.plan, guidance)
+    def step(
+        self, batch: SampleBatch, now_ms: int, guidance: Guidance = UNGUIDED, alive: Callable[[], None] = idle
+    ) -> Outputs:
+        """Take the samples of one tick, and what people told since the last; samples seen before change nothing.
+
+        ``alive`` is called after each host.
+        """
+        self._state, outputs = worker.step(self._state, batch, now_ms, self.plan, guidance, alive)
         if outputs.crowded_out and not self._crowded:
             self._crowded = True
             log.info(

@@ -259,6 +259,19 @@ def test_a_loop_that_does_not_turn_is_not_healthy() -> None:
     assert ask(app(Noticeboard(dataclasses.replace(stuck, tick_ms=120_000))), "/-/healthy")[0] == 200
 
 
+def test_a_long_step_that_goes_on_is_healthy_and_one_that_hangs_is_not() -> None:
+    board = Noticeboard(Published(taken=-100.0, now_ms=NOW, started_ms=NOW))
+    application = app(board)
+    assert ask(application, "/-/healthy")[0] == 503
+    board.beat(50.0)
+    assert ask(application, "/-/healthy")[0] == 200
+    board.beat(-21.0)
+    status, _, body = ask(application, "/-/healthy")
+    assert (status, body) == (503, b"the loop has shown no sign of life for 121 s\n")
+    board.put(Published(taken=99.0, now_ms=NOW, started_ms=NOW))
+    assert ask(application, "/-/healthy")[0] == 200
+
+
 def test_an_episode_goes_on_while_too_little_is_known_to_judge_it() -> None:
     board, history = fleet()
     (ill, *rest) = board.get().hosts

@@ -173,9 +173,10 @@ def test_states_that_do_not_tell_of_silence_tell_by_the_rows_of_others() -> None
     assert entity(1) in [one for output in outputs for one in output.gone]
     document, arrays = snapshot(state)
     for part in document["hosts"]:
-        # Nor of what a model left out.
+        # Nor of what a model left out, nor of when an episode was looked at last.
         assert part.pop("silent_ms") >= 0
         assert part["model"].pop("missing") == []
+        assert part["regimes"].pop("looked") == 0
     del document["crowd"]
     again = restore(document, arrays, SHORT)
     assert {one: (host.silent_ms, host.absent) for one, host in again.hosts.items()} == {
