@@ -162,7 +162,7 @@ def see(
     )
     _replay(teller, judged, events)
     _keep_open(telling, hosts)
-    silent = {entity: now_ms - host.heard_ms for entity, host in hosts.items() if host.heard_ms is not None}
+    silent = {entity: host.silent_ms for entity, host in hosts.items()}
     teller.finish(_newest(hosts), lambda one: _persistence(fleet, one), now_ms, silent)
     _keep_open(telling, hosts)
     _count_pages(hosts, teller.pages)

@@ -8,23 +8,24 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hwsonde_detector.decision.ages import training_rows
 from hwsonde_detector.decision.episodes import Persistence
 from hwsonde_detector.decision.feedback import Feedback
 from hwsonde_detector.decision.heard import Heard
 from hwsonde_detector.decision.learning import Memory, Progress
-from hwsonde_detector.decision.model import EntityModel, fit_model
+from hwsonde_detector.decision.model import EntityModel
+from hwsonde_detector.decision.presence import back, misfits
+from hwsonde_detector.decision.refits import refit
 from hwsonde_detector.decision.regime import Regimes, forget_windows
 from hwsonde_detector.decision.regimes import act, due, feel, remember, take_row, turn
-from hwsonde_detector.decision.rows import joined, newest, part
+from hwsonde_detector.decision.rows import joined, newest, part, recent_rows
 from hwsonde_detector.decision.thresholds import Threshold, Watch
 from hwsonde_detector.decision.trend import Trend
+from hwsonde_detector.decision.turns import Turn
 from hwsonde_detector.explain.episodes import Newest, opened
 from hwsonde_detector.quality import QualityState
 from hwsonde_detector.scoring import Judged, judge_rows, lasting, score_of
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.signals.channels import ChannelState, advance
-from hwsonde_detector.signals.health import speaks
 from hwsonde_detector.signals.profiles import Profile
 from hwsonde_detector.signals.targets import GAP_INTERVALS
 from hwsonde_detector.types import (
@@ -41,8 +42,6 @@ from hwsonde_detector.types import (
     Score,
 )
 
-# Rows kept beside the newest ones: enough for a window to go on, and to look back for the onset of a deviation.
-_RECENT_ROWS = 60
 # After a start the kept interval counts until so many rows have been seen.
 _ROWS_FOR_INTERVAL = 10
 _PEAK_GROWTH = 1.25
@@ -53,10 +52,12 @@ class HostState:
     """Everything known of one host.
 
     ``first`` is the very first row, while the interval is not known; ``recent`` holds the newest rows, learned or not; ``strengths`` the
-    evidence of the windows that led to an episode; ``heard_ms`` is the time of the last tick that brought samples, ``rows_heard``
+    evidence of the windows that led to an episode; ``silent_ms`` is for how long no tick has brought samples, ``rows_heard``
     how many rows came since the start, ``rows_since_window`` how many since the last window; ``absent`` says that it has been silent
     for so long that its series are gone; ``fresh`` is True until the first rows after a start of the detector;
-    ``taken`` are the rows of the last step, for whoever compares hosts; ``feedback`` is what people said of its episodes.
+    ``taken`` are the rows of the last step, for whoever compares hosts; ``feedback`` is what people said of its episodes;
+    ``window`` is the end of the newest full window, judged or not, with the share of what the model looks at that it knew; ``misfit`` how many
+    rows in a row were not judged for that, or knew of channels that the model left out; ``turn`` says whether models may be made in this step.
     """
 
     entity: Entity
@@ -73,7 +74,7 @@ class HostState:
     told_peak: float = 0.0
     interval_ms: int | None = None
     last_row_ms: int | None = None
-    heard_ms: int | None = None
+    silent_ms: int = 0
     rows_heard: int = 0
     rows_since_window: int = 0
     absent: bool = False
@@ -87,20 +88,21 @@ class HostState:
     quality: QualityState = field(default_factory=QualityState)
     taken: list[Frame] = field(default_factory=list)
     feedback: Feedback = field(default_factory=Feedback)
+    window: tuple[int, float] | None = None
+    misfit: int = 0
+    turn: Turn = field(default_factory=Turn)
 
 
 def observe(
     host: HostState, batch: SampleBatch, now_ms: int, settings: Settings, profiles: tuple[Profile, ...]
 ) -> tuple[EntityReport | None, list[EpisodeEvent]]:
-    """Take one tick's samples of a host; changes ``host``.
+    """Take one tick's samples of a host; changes ``host``, of which it is known already how long it was silent and whether it has its turn.
 
     Returns
     -------
     tuple
         The report, None when the host is gone, and what happened to its episode.
     """
-    if speaks(batch.series) or host.heard_ms is None:
-        host.heard_ms = now_ms
     host.taken.clear()
     host.channels, news = advance(host.channels, batch, profiles)
     host.interval_ms = _interval(host, news.interval_ms, len(news.frame.times))
@@ -115,7 +117,7 @@ def observe(
     elif host.first is not None:
         host.first, frame = None, joined(host.first, frame)
     if not len(frame.times) or host.interval_ms is None:
-        if now_ms - host.heard_ms > settings.episodes.gone_after_ms:
+        if host.silent_ms > settings.episodes.gone_after_ms:
             # What it comes back with is told anew.
             forget_windows(host.persistence)
             return None, _end(host, now_ms)
@@ -126,7 +128,8 @@ def observe(
     start = 0
     while start < len(frame.times):
         # A fit falls on the same row however the rows were split into ticks, so that a replay gives what the live run gave.
-        stop = start + max(host.progress.rows_to_fit(settings.learning), 1)
+        to_fit = host.progress.rows_to_fit(settings.learning) if host.turn.given else len(frame.times)
+        stop = start + max(to_fit, 1)
         start += _take(host, part(frame, start, stop), host.interval_ms, settings, scores, events)
     return _report(host, scores, settings), events
 
@@ -147,7 +150,7 @@ def _take(
             turn(host, row, at, interval_ms, settings)
     taken = len(refused)
     host.taken.append(part(block, 0, taken))
-    host.recent = newest(part(rows, 0, len(rows.times) - len(block.times) + taken), _kept(settings.window.rows))
+    host.recent = newest(part(rows, 0, len(rows.times) - len(block.times) + taken), recent_rows(settings.window.rows))
     host.last_row_ms, before = int(block.times[taken - 1]), host.progress.accepted
     learned = np.flatnonzero(~refused)
     host.memory.append(
@@ -156,24 +159,15 @@ def _take(
     host.progress.accepted += len(learned)
     remember(host, interval_ms, settings)
     model = host.model
+    if not host.turn.given:
+        return taken
     if because := act(host, host.last_row_ms, interval_ms, settings):
         events += _end(host, host.last_row_ms, because)
     if host.model is not model:
         # What another regime's model said tells nothing of this one's.
-        host.heard = Heard()
-    if host.progress.accepted > before and host.progress.rows_to_fit(settings.learning) == 0:
-        _fit(host, interval_ms, settings)
+        host.heard, host.misfit = Heard(), 0
+    refit(host, interval_ms, settings, learned=host.progress.accepted > before)
     return taken
-
-
-def _fit(host: HostState, interval_ms: int, settings: Settings) -> None:
-    channels, times, values = training_rows(host.memory, host.regimes.ages)
-    model = fit_model(values, times, interval_ms, channels, settings, host.heard)
-    if model is not None:
-        host.model, host.progress.fitted = model, host.progress.accepted
-        host.strengths.clear()
-        if host.progress.calibrated(settings.learning):
-            host.threshold.learn(host.heard.fused(model.rows), interval_ms, settings.episodes)
 
 
 def _hear(host: HostState, judged: Judged, refused: Mask, settings: Settings) -> None:
@@ -197,7 +191,7 @@ def _decide(
     (scores, events), model = told, judged.model
     calibrated = host.progress.calibrated(settings.learning)
     refused, by_surprise = np.zeros(judged.new, np.bool_), settings.learning.gate == "surprise"
-    begin = len(judged.times) - judged.new
+    returned, begin = back(model, judged.frame), len(judged.times) - judged.new
     for row in range(begin, len(judged.times)):
         at = int(judged.times[row])
         if because := turn(host, marks[row - begin], at, interval_ms, settings):
@@ -212,6 +206,9 @@ def _decide(
                 if host.persistence.hold(loud=bool(loud), sudden=bool(judged.sudden[window])):
                     judged.wait(window)
             fused = judged.follow(row, host.trend, settings.detectors) / level
+            if window is not None:
+                host.window = at, float(judged.judgement.coverage[window])
+                host.misfit = host.misfit + settings.window.step if np.isnan(fused) or returned[row] else 0
             if window is None or np.isnan(fused):
                 _skip(host, "not_full" if window is None else "coverage", 1)
                 host.persistence.alone = 0
@@ -231,7 +228,7 @@ def _decide(
         refused[row - begin] = not take_row(host, part(judged.frame, row, row + 1), settings, unhealthy=unhealthy)
         if not host.persistence.open:
             host.threshold.quiet(interval_ms, settings.episodes)
-        if due(host, settings):
+        if host.turn.given and (due(host, settings) or misfits(host, interval_ms, settings)):
             return refused[: row - begin + 1]
     return refused
 
@@ -338,12 +335,8 @@ def _unseen(host: HostState, frame: Frame, width: int) -> Frame:
     if seen.any():
         # Times ascend, so the rows seen before are the first ones.
         again = part(frame, 0, int(seen.sum()))
-        host.recent = newest(joined(host.recent, again), _kept(width))
+        host.recent = newest(joined(host.recent, again), recent_rows(width))
     return part(frame, int(seen.sum()), len(frame.times))
-
-
-def _kept(width: int) -> int:
-    return max(_RECENT_ROWS, width)
 
 
 def _skip(host: HostState, reason: str, count: int) -> None:
@@ -377,4 +370,5 @@ def _report(host: HostState, scores: list[Score], settings: Settings) -> EntityR
         excused=excused,
         changes=changes,
         rows=host.recent,
+        window=host.window,
     )

@@ -44,6 +44,7 @@ def snapshot_host(host: HostState) -> tuple[dict[str, Any], dict[str, NDArray[An
         "entity": [list(pair) for pair in host.entity.labels],
         "interval_ms": host.interval_ms,
         "last_row_ms": host.last_row_ms,
+        "silent_ms": host.silent_ms,
         "channels": [_channel(channel) for channel in host.memory.channels],
         "progress": asdict(host.progress),
         "persistence": persistence_document(host.persistence),

@@ -27,7 +27,7 @@ class PublishedHost:
     ``recent`` are the windows of the trailing hold, oldest first; ``hold_s`` is how long a value must stay to be seen by every scrape:
     the scrape interval and one tick. ``named_by_instance`` says that the label of the host is missing and ``instance`` served.
     ``quality`` says how its data are, known since ``quality_arrived`` on the monotonic clock.
-    ``settings``, ``follows`` and ``normal`` are as in `hwsonde_detector.types.EntityReport`.
+    ``settings``, ``follows``, ``normal`` and ``window`` are as in `hwsonde_detector.types.EntityReport`.
     """
 
     entity: Entity
@@ -42,6 +42,20 @@ class PublishedHost:
     settings: tuple[SettingFinding, ...] = ()
     follows: Entity | None = None
     normal: tuple[tuple[Episode, str], ...] = ()
+    window: tuple[int, float] | None = None
+
+    @property
+    def newest_ms(self) -> int | None:
+        """End of the newest full window, judged or not: as long as such come the host is alive."""
+        ends = [held.score.end_ms for held in self.recent[-1:]] + ([self.window[0]] if self.window is not None else [])
+        return max(ends, default=None)
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of what the model looks at that the newest full window knew, also where that was too little to judge it."""
+        if self.window is not None and self.window[0] == self.newest_ms:
+            return self.window[1]
+        return self.recent[-1].score.coverage if self.recent else None
 
     def data_quality(self, monotonic: float) -> DataQuality | None:
         """How the data are, None when nothing has renewed that for three holds."""
@@ -124,29 +138,41 @@ class Published:
     marks: tuple[int, int] = (0, 0)
 
     def speaks_of_now(self, host: PublishedHost, monotonic: float, now_ms: int) -> bool:
-        """Whether the newest window of a host is of the present, so that its score and its open episode may be told as such.
+        """Whether the newest window of a host, judged or not, is of the present, so that its score and its open episode may be told as such.
 
         What is read belatedly arrives now and yet is over. Age is measured by the source's clock where its samples come in step with time,
         so that a clock which differs from ours withdraws nothing.
         """
-        if self.catching_up or not host.recent:
+        newest_ms = host.newest_ms
+        if self.catching_up or newest_ms is None:
             return False
         if self.source_now_ms is not None:
             now_ms = self.source_now_ms + round((monotonic - self.taken) * 1000)
-        return now_ms - host.recent[-1].score.end_ms <= _CURRENT_HOLDS * host.hold_s * 1000
+        return now_ms - newest_ms <= _CURRENT_HOLDS * host.hold_s * 1000
 
 
 class Noticeboard:
-    """Holds the newest `Published`; written by the loop, read by any thread."""
+    """Holds the newest `Published`, and when the loop last gave a sign of life; written by the loop, read by any thread."""
 
     def __init__(self, first: Published) -> None:
         self._lock = threading.Lock()
         self._current = first
+        self._alive = first.taken
 
     def put(self, value: Published) -> None:
-        """Replace what is shown."""
+        """Replace what is shown, which is a sign of life."""
         with self._lock:
-            self._current = value
+            self._current, self._alive = value, value.taken
+
+    def beat(self, monotonic: float) -> None:
+        """The loop is at work, though it has nothing to show yet."""
+        with self._lock:
+            self._alive = monotonic
+
+    def alive(self) -> float:
+        """Monotonic seconds of the last sign of life."""
+        with self._lock:
+            return self._alive
 
     def get(self) -> Published:
         """What was put last."""

@@ -243,7 +243,9 @@ class Episodes(Section):
         default=_EPISODES.settle_rows, description="Rows after a start or a gap in which no episode opens."
     )
     gone_after: Annotated[int, Span(SECOND, 30 * 24 * HOUR)] = Field(
-        default=_EPISODES.gone_after_ms, description="A host without a sample for so long is forgotten."
+        default=_EPISODES.gone_after_ms,
+        description="A host without a sample for so long is gone: its series end, an episode of it closes. What was learned of it is kept "
+        "until it has been silent for 7 days, but of no more such hosts than half of the most that were there at once (16 in any case).",
     )
 
 

@@ -6,6 +6,9 @@ many, one of those goes that have most of their like: the distance to the fourth
 what happens once a day four blocks stay, which are a hundredth of the rows of a fit: as many as a model needs to know it.
 
 Blocks and not single rows, because a window needs neighbours.
+
+While devices are away, blocks that know them count as unlike those that do not, so that the time without them does not push out all that was
+learned of them.
 """
 
 from __future__ import annotations
@@ -34,15 +37,24 @@ _PARTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The scale that blocks are compared on: that of the model in force, with its channels."""
+    """The scale that blocks are compared on: that of the model in force, with its channels; and what it misses."""
 
     scale: Scale
     channels: tuple[Channel, ...]
+    missing: tuple[str, ...] = ()
 
     def place(self, levels: Floats, channels: tuple[Channel, ...]) -> Floats:
-        """Levels (blocks, channels) on this scale, as (blocks, c) in spreads; 0 where a block knows nothing of a channel."""
+        """Levels (blocks, channels) on this scale, as (blocks, c) in spreads; 0 where a block knows nothing of a channel.
+
+        Where channels are missed there is one column more: what a block knows of them, and as far off as if every channel were.
+        """
         moved = (align(levels, channels, self.channels) - self.scale.centre) / self.scale.spread
-        return softened(np.where(np.isfinite(moved), moved, 0.0), _FAR)
+        placed = softened(np.where(np.isfinite(moved), moved, 0.0), _FAR)
+        missed = [index for index, channel in enumerate(channels) if channel.name in self.missing]
+        if not missed:
+            return placed
+        known = np.isfinite(levels[:, missed]).mean(axis=1, keepdims=True)
+        return np.asarray(np.column_stack([placed, _FAR * np.sqrt(len(self.channels)) * known]), np.float64)
 
 
 def block_rows(width: int) -> int:
@@ -80,6 +92,11 @@ class Ages:
         """How many rows are kept."""
         return int(self.times.size)
 
+    def known(self) -> frozenset[str]:
+        """Names of the channels of which any block knows something."""
+        seen = np.flatnonzero(np.isfinite(self.levels).any(axis=0))
+        return frozenset(self.channels[place].name for place in seen.tolist())
+
     def forget(self, names: Collection[str]) -> None:
         """Drop what is kept of some channels; the others keep theirs."""
         gone = [index for index, channel in enumerate(self.channels) if channel.name in names]
@@ -115,7 +132,7 @@ class Ages:
             self.seen += size
             times = memory.times[begin : begin + size]
             if full_windows(times, interval_ms, width).any():
-                self._add(times, memory.values[begin : begin + size], memory.channels)
+                self._add(times, memory.values[begin : begin + size], memory.channels, axis.missing)
                 self._forget(int(times[-1]) - forget_ms)
                 if len(self.times) > max(most // size, 2):
                     self._keep(np.arange(len(self.times)) != _crowded(axis.place(self.levels, self.channels)))
@@ -127,13 +144,18 @@ class Ages:
         flat = align(values.reshape(times.size, len(self.channels)), self.channels, channels)
         return times, flat.reshape(*times.shape, len(channels))
 
-    def _add(self, times: Times, values: Floats32, channels: tuple[Channel, ...]) -> None:
+    def _add(self, times: Times, values: Floats32, channels: tuple[Channel, ...], missing: Collection[str]) -> None:
         if not len(self.times):
             self.channels, self.times, self.values = channels, times[None].copy(), values[None].copy()
             self.levels = _levels(self.values, channels)
             return
+        # The newest rows say which channels there are; what is missed may come back.
+        here = {channel.name for channel in channels} if missing else set()
+        missed = [channel for channel in self.channels if channel.name in missing and channel.name not in here]
+        if missed:
+            union = tuple(sorted((*channels, *missed), key=lambda channel: channel.name))
+            channels, values = union, align(values, channels, union)
         if channels != self.channels:
-            # The newest rows say which channels there are.
             _, self.values = self.before(None, channels)
             self.channels, self.levels = channels, _levels(self.values, channels)
         self.times = np.concatenate([self.times, times[None]])

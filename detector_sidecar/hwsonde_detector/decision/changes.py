@@ -9,7 +9,8 @@ from hwsonde_detector.decision.bank import Former, fault_score, judge_newest, ke
 from hwsonde_detector.decision.calibration import calibrated
 from hwsonde_detector.decision.episodes import Persistence
 from hwsonde_detector.decision.learning import Memory, Progress, align
-from hwsonde_detector.decision.model import EntityModel, fit_model, judge
+from hwsonde_detector.decision.model import EntityModel, judge
+from hwsonde_detector.decision.refits import make_model
 from hwsonde_detector.decision.regime import PHASE, Host, Settling, fault_mask, forget_windows
 from hwsonde_detector.settings import Settings
 from hwsonde_detector.types import Floats, Frame, Times
@@ -42,13 +43,12 @@ def learn_change(host: Host, settling: Settling, at_ms: int, interval_ms: int, s
         return
     if settling.reason == PHASE:
         _accept(host, rows, 0, settings)
-        channels, times, values = training_rows(host.memory, regimes.ages)
-        model = fit_model(values, times, interval_ms, channels, settings)
+        model = make_model(host, training_rows(host.memory, regimes.ages), interval_ms, settings)
         if model is not None:
             host.progress.fitted = host.progress.accepted
             _force(host, host.memory, host.progress, model, LEARNED)
         return
-    model = fit_model(rows.values.astype(np.float64), rows.times, interval_ms, rows.channels, settings)
+    model = make_model(host, (rows.channels, rows.times, rows.values.astype(np.float64)), interval_ms, settings)
     if model is not None:
         _bank(host, at_ms, settings)
         _begin_regime(host, rows, at_ms, model, LEARNED)
@@ -58,8 +58,8 @@ def learn_change(host: Host, settling: Settling, at_ms: int, interval_ms: int, s
 def bring_back(host: Host, former: Former, at_ms: int, interval_ms: int, settings: Settings) -> bool:
     """Bring a former regime into force again, if its whole model knows the newest row too."""
     regimes = host.regimes
-    channels, times, values = training_rows(Memory(), former.ages)
-    model = fit_model(values, times, interval_ms, channels, settings)
+    learned = training_rows(Memory(), former.ages)
+    model = make_model(host, learned, interval_ms, settings)
     quiet = False
     if model is not None and host.recent is not None:
         fused = calibrated(judge_newest(model, host.recent, 1, interval_ms, settings).fused, settings.episodes.risk)
@@ -73,7 +73,7 @@ def bring_back(host: Host, former: Former, at_ms: int, interval_ms: int, setting
     # It was calibrated when it was put away, from more rows than are kept.
     count = max(former.ages.rows, settings.learning.calibrated_rows)
     former.ages.seen = count
-    _force(host, Memory(channels), Progress(count, count), model, RETURNED)
+    _force(host, Memory(learned[0]), Progress(count, count), model, RETURNED)
     return True
 
 
@@ -91,7 +91,7 @@ def rebase(host: Host, at_ms: int, interval_ms: int, settings: Settings) -> bool
     times, values = rows.times, rows.values.astype(np.float64)
     if not _steady(host, times, values, interval_ms, settings):
         return False
-    model = fit_model(values, times, interval_ms, rows.channels, settings)
+    model = make_model(host, (rows.channels, times, values), interval_ms, settings)
     if model is None:
         return False
     _bank(host, at_ms, settings)
@@ -103,7 +103,7 @@ def rebase(host: Host, at_ms: int, interval_ms: int, settings: Settings) -> bool
 def _steady(host: Host, times: Times, values: Floats, interval_ms: int, settings: Settings) -> bool:
     """Whether a model of the first half of the rows kept apart calls the second half quiet."""
     channels, half = host.regimes.pending.channels, len(times) // 2
-    first = fit_model(values[:half], times[:half], interval_ms, channels, settings)
+    first = make_model(host, (channels, times[:half], values[:half]), interval_ms, settings)
     if first is None:
         return False
     second = align(values[half:], channels, first.channels)

@@ -120,13 +120,18 @@ class Progress:
 
     def rows_to_fit(self, settings: LearningSettings) -> int:
         """Rows that must be accepted before the next fit is due; 0 when it is due now."""
+        return max(self._due(settings) - self.accepted, 0)
+
+    def overdue(self, settings: LearningSettings) -> int:
+        """For how many rows the next fit has been due, the one that made it due among them."""
+        return max(self.accepted - self._due(settings) + 1, 0)
+
+    def _due(self, settings: LearningSettings) -> int:
         if self.fitted == 0:
-            return max(settings.first_rows - self.accepted, 0)
+            return settings.first_rows
         growth = max(int(self.fitted * settings.refit_growth), 1)
         due = self.fitted + min(growth, settings.refit_rows)
-        if self.fitted < settings.calibrated_rows:
-            due = min(due, settings.calibrated_rows)
-        return max(due - self.accepted, 0)
+        return min(due, settings.calibrated_rows) if self.fitted < settings.calibrated_rows else due
 
     def calibrated(self, settings: LearningSettings) -> bool:
         """Whether the model in force has seen enough rows for its scores to count."""

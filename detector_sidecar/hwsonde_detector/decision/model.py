@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,8 @@ class EntityModel:
         Time of the last row that was learned.
     rows
         Rows that were learned.
+    missing
+        Names of channels that were left out because they were there no more.
     """
 
     channels: tuple[Channel, ...]
@@ -57,6 +59,26 @@ class EntityModel:
     shape: ColumnTails
     fitted_ms: int
     rows: int
+    missing: tuple[str, ...] = ()
+
+
+class Gone(NamedTuple):
+    """Names of channels of which the newest rows know nothing: those to leave out, and those to leave out if the rest is too little to judge."""
+
+    out: frozenset[str] = frozenset()
+    more: frozenset[str] = frozenset()
+
+
+NOTHING_GONE = Gone()
+
+
+class _Looked(NamedTuple):
+    """What a model looks at: its channels, their scale, the rows on it (rows, c), and the indices of those that the detectors see."""
+
+    channels: tuple[Channel, ...]
+    scale: Scale
+    moved: Floats
+    kept: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +124,7 @@ class Judgement:
     voted: Floats
 
 
-# A window is judged only if at least this share of what the model saw is known.
+# A window is judged only if at least this share of what the model saw is known; a model looks at what is there where it would be less.
 _MIN_COVERAGE = 0.5
 # Weight in attribution from which a channel may be told of alone: use and throughput (0.3) shift with the work for good, and may not.
 _CAUSE = 0.5
@@ -123,29 +145,57 @@ def fit_model(
     channels: tuple[Channel, ...],
     settings: Settings,
     heard: Heard | None = None,
+    gone: Gone = NOTHING_GONE,
 ) -> EntityModel | None:
     """Learn from rows (rows, c) of healthy time, ascending in time; gaps are allowed, but rows without a full window give None.
 
-    A channel that has only just come is left out, and judged from a later fit on.
+    A channel that has only just come is left out, and judged from a later fit on. So is what is ``gone`` where most of the channels are: what is
+    left is better judged without them than not at all.
     Tails come from ``heard``, the scores that healthy rows were given before they were learned, where there are enough of them and the settings
     want it; else from blocked cross-fitting: every window's score is that of a model that had not seen it or a neighbour that
     shares rows with it.
     """
-    old = _old_enough(values, settings)
-    channels, values = tuple(channel for channel, known in zip(channels, old, strict=True) if known), values[:, old]
-    scale = fit_scale(values, channels)
-    moved = scale.standardise(values, channels)
-    kept = _kept(moved, channels, settings)
     width = settings.window.rows
     full = full_windows(times, interval_ms, width)
-    if not full.any() or not len(kept):
+    if not full.any():
+        return None
+    chosen = _old_enough(values, settings) & ~_called(channels, gone.out)
+    looked = _look(values, channels, chosen, settings)
+    here = ~_called(looked.channels, gone.more)[looked.kept]
+    fewer = bool(len(here)) and float(here.mean()) < _MIN_COVERAGE
+    if fewer:
+        chosen &= ~_called(channels, gone.more)
+        looked = _look(values, channels, chosen, settings)
+    left_out = gone.out | gone.more if fewer else gone.out
+    missing = tuple(channel.name for channel in channels if channel.name in left_out)
+    channels, scale, moved, kept = looked
+    if not len(kept):
         return None
     streams = _streams(moved, channels, kept, settings, 0, gaps(times, interval_ms))
-    live = heard.raw(len(times)) if heard is not None and settings.detectors.calibration == "live" else np.zeros((0, 0))
+    live = np.zeros((0, 0))
+    # What a model said that looked at twice as many channels tells nothing of this one.
+    if heard is not None and not fewer and settings.detectors.calibration == "live":
+        live = heard.raw(len(times))
     streams = {stream: np.nan_to_num(rows[full], posinf=0.0, neginf=0.0) for stream, rows in streams.items()}
     detectors, tails = _fit_members(streams, live, settings, _lone_channels(moved, channels, interval_ms))
     shape = fit_columns(window_features(moved, width, _SHAPE)[full], _SHAPE_FLOOR)
-    return EntityModel(channels, scale, kept, detectors, tails, shape, int(times[-1]), len(times))
+    return EntityModel(channels, scale, kept, detectors, tails, shape, int(times[-1]), len(times), missing)
+
+
+def _look(values: Floats, channels: tuple[Channel, ...], chosen: Mask, settings: Settings) -> _Looked:
+    """Scale the ``chosen`` ones (c) of the channels of rows (rows, c), and choose among them those that the detectors see."""
+    channels, values = (
+        tuple(channel for channel, known in zip(channels, chosen, strict=True) if known),
+        values[:, chosen],
+    )
+    scale = fit_scale(values, channels)
+    moved = scale.standardise(values, channels)
+    return _Looked(channels, scale, moved, _kept(moved, channels, settings))
+
+
+def _called(channels: Sequence[Channel], names: Collection[str]) -> Mask:
+    """Which channels have one of these names, bool (c)."""
+    return np.array([channel.name in names for channel in channels], np.bool_)
 
 
 def _fit_members(
@@ -309,7 +359,8 @@ def model_arrays(model: EntityModel) -> tuple[dict[str, Any], dict[str, NDArray[
         arrays |= {f"detector.{name}.{key}": value for key, value in detector.arrays().items()}
     for name, tail in model.tails.items():
         arrays |= {f"tail.{name}.{key}": value for key, value in tail.arrays().items()}
-    return {"members": list(model.detectors), "fitted_ms": model.fitted_ms, "rows": model.rows}, arrays
+    document = {"members": list(model.detectors), "fitted_ms": model.fitted_ms, "rows": model.rows}
+    return {**document, "missing": list(model.missing)}, arrays
 
 
 def restore_model(
@@ -326,7 +377,9 @@ def restore_model(
     scale = Scale(arrays["centre"], arrays["spread"], arrays["band"])
     shape = ColumnTails.of(arrays["shape"])
     fitted, rows = int(document["fitted_ms"]), int(document["rows"])
-    return EntityModel(channels, scale, arrays["kept"], detectors, tails, shape, fitted, rows)
+    # States of versions that looked at what was gone for as long as any row knew it lack it.
+    missing = tuple(map(str, document.get("missing", ())))
+    return EntityModel(channels, scale, arrays["kept"], detectors, tails, shape, fitted, rows, missing)
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -11,9 +11,12 @@ import numpy as np
 from hwsonde_detector.decision.ages import Ages
 from hwsonde_detector.decision.bank import Former
 from hwsonde_detector.decision.episodes import Persistence
+from hwsonde_detector.decision.heard import Heard
 from hwsonde_detector.decision.learning import Memory, Progress
 from hwsonde_detector.decision.marks import Marks
 from hwsonde_detector.decision.model import EntityModel
+from hwsonde_detector.decision.thresholds import Threshold
+from hwsonde_detector.decision.turns import Turn
 from hwsonde_detector.types import Channel, Entity, Episode, Floats, Frame, Mask, Role
 
 START, STOP, PHASE, RETURNING = "start", "stop", "phase", "returning"
@@ -49,8 +52,8 @@ class Regimes:
         The others.
     settling
         The change that is being learned; None: none is.
-    pending, apart
-        Rows that are kept apart, those of a change or of an open episode, and how many there were.
+    pending, apart, looked
+        Rows that are kept apart, those of a change or of an open episode, how many there were, and how many when an episode's were looked at last.
     excusing
         Only channels that no workload explains count: until the change is learned, and until an episode that they opened meanwhile has ended.
     young
@@ -69,6 +72,7 @@ class Regimes:
     settling: Settling | None = None
     pending: Memory = field(default_factory=Memory)
     apart: int = 0
+    looked: int = 0
     excusing: bool = False
     young: int = 0
     spent: int = 0
@@ -87,7 +91,7 @@ class Regimes:
 
     def drop_pending(self) -> None:
         """Forget the rows that were kept apart."""
-        self.pending, self.apart = Memory(), 0
+        self.pending, self.apart, self.looked = Memory(), 0, 0
 
     def told(self) -> tuple[dict[str, int], dict[str, int]]:
         """Give what was counted since the last call: windows excused and models changed."""
@@ -97,7 +101,7 @@ class Regimes:
 
 
 class Host(Protocol):
-    """What regimes change of a host."""
+    """What regimes and fits change of a host."""
 
     entity: Entity
     recent: Frame | None
@@ -108,6 +112,11 @@ class Host(Protocol):
     strengths: deque[Floats]
     episode: Episode | None
     regimes: Regimes
+    interval_ms: int | None
+    heard: Heard
+    threshold: Threshold
+    misfit: int
+    turn: Turn
 
 
 def fault_mask(channels: tuple[Channel, ...]) -> Mask:

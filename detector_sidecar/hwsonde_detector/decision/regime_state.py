@@ -33,6 +33,7 @@ def snapshot_regimes(regimes: Regimes, write: Write) -> tuple[dict[str, Any], Ar
         "on": sorted(on) if on is not None else None,
         "missing": sorted(regimes.marks.missing),
         "busy": regimes.busy,
+        "looked": regimes.looked,
         "settling": asdict(regimes.settling) if regimes.settling is not None else None,
         "pending": [write(channel) for channel in regimes.pending.channels],
         "former": [],
@@ -78,6 +79,8 @@ def restore_regimes(
         ages=_read_ages(document["ages"], arrays, "ages.", read),
         settling=Settling(**settling) if settling is not None else None,
         pending=_memory(document["pending"], arrays, read),
+        # States of versions in which every look fell on its very row lack it.
+        looked=int(document.get("looked", 0)),
         **{name: document[name] for name in _PLAIN},
     )
     if not same_settings:

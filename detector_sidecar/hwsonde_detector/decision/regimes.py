@@ -39,8 +39,9 @@ from hwsonde_detector.types import Episode, Floats, Frame, Role, Score
 STARTED = "workload started"
 NEW_NORMAL = "new normal"
 
-# A mark may be read a few seconds after what it explains: an episode that began so few rows before a workload is taken back.
-_LATE_ROWS = 15
+# A mark may be read a few seconds after what it explains: an episode that began so shortly before a workload is taken back. Where scrapes are far
+# apart, two of them; a quarter of an hour before, nothing of it was there.
+_LATE_MS, _LATE_SCRAPES, _LATE_ROWS = 15_000, 2, 15
 # None of so many of the loudest channels may be a fault's for that.
 _LOUDEST = 3
 # Settling may take so many times ``learn_rows`` at once, and begin again while no more than so many times are unpaid, one row for two.
@@ -171,11 +172,14 @@ def due(host: Host, settings: Settings) -> bool:
 def act(host: Host, at_ms: int, interval_ms: int, settings: Settings) -> str:
     """Bring another model into force if it is time; gives why the open episode ends, empty where it does not."""
     former, settling = _returning(host, settings), host.regimes.settling
+    lasts = _lasts(host, settings)
+    if lasts:
+        host.regimes.looked = host.regimes.apart
     if former is not None:
         bring_back(host, former, at_ms, interval_ms, settings)
     elif settling is not None and _settled(host.regimes, settings):
         learn_change(host, settling, at_ms, interval_ms, settings)
-    elif _lasts(host, settings) and rebase(host, at_ms, interval_ms, settings):
+    elif lasts and rebase(host, at_ms, interval_ms, settings):
         return NEW_NORMAL
     return ""
 
@@ -184,7 +188,7 @@ def remember(host: Host, interval_ms: int, settings: Settings) -> None:
     """Let what was accepted since the last call take part in fits for longer than it is among the newest rows."""
     if host.model is not None:
         limits = settings.window.rows, settings.regimes.long_rows, settings.regimes.forget_ms
-        axis = Axis(host.model.scale, host.model.channels)
+        axis = Axis(host.model.scale, host.model.channels, host.model.missing)
         host.regimes.ages.offer(host.memory, host.progress.accepted, interval_ms, axis, limits)
 
 
@@ -200,7 +204,8 @@ def _count(settling: Settling, *, loud: bool) -> None:
 
 def _late(episode: Episode | None, at_ms: int, interval_ms: int) -> bool:
     """Whether an episode is so young, and of such channels, that a workload whose mark comes only now explains it."""
-    if episode is None or at_ms - episode.start_ms > _LATE_ROWS * interval_ms:
+    latest_ms = min(_LATE_ROWS * interval_ms, max(_LATE_SCRAPES * interval_ms, _LATE_MS))
+    if episode is None or at_ms - episode.start_ms > latest_ms:
         return False
     return bool(episode.top) and all(part.channel.role is not Role.FAULT for part in episode.top[:_LOUDEST])
 
@@ -235,4 +240,4 @@ def _lasts(host: Host, settings: Settings) -> bool:
     regimes, rows = host.regimes, settings.regimes.rebase_rows
     if regimes.settling is not None or not host.persistence.open or regimes.apart < rows:
         return False
-    return (regimes.apart - rows) % max(rows // _REBASE_AGAIN, 1) == 0
+    return not regimes.looked or regimes.apart - regimes.looked >= max(rows // _REBASE_AGAIN, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hwsonde_detector.plan import Plan
 from hwsonde_detector.types import Entity, Outputs, SampleBatch
 from hwsonde_detector.types.guidance import UNGUIDED, Guidance
+from hwsonde_detector.worker import idle
 
 
 class Engine(Protocol):
@@ -17,8 +18,13 @@ class Engine(Protocol):
 
     plan: Plan
 
-    def step(self, batch: SampleBatch, now_ms: int, guidance: Guidance = UNGUIDED) -> Outputs:
-        """Take the samples of one tick, and what people told since the last; samples seen before change nothing."""
+    def step(
+        self, batch: SampleBatch, now_ms: int, guidance: Guidance = UNGUIDED, alive: Callable[[], None] = idle
+    ) -> Outputs:
+        """Take the samples of one tick, and what people told since the last; samples seen before change nothing.
+
+        ``alive`` is called again and again while it goes on.
+        """
 
     def last_row_ms(self) -> int | None:
         """Time of the newest row of any host; None before the first."""

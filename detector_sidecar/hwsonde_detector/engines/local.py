@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -13,11 +13,11 @@ from hwsonde_detector.errors import StateError
 from hwsonde_detector.plan import Plan, same_models, stale
 from hwsonde_detector.types import Entity, Outputs, SampleBatch
 from hwsonde_detector.types.guidance import UNGUIDED, Guidance
-from hwsonde_detector.worker import WorkerState
+from hwsonde_detector.worker import WorkerState, idle
 
 log = logging.getLogger("hwsonde_detector.engine")
 
-# So many rules are named in one line.
+# So many rules or hosts are named in one line.
 _NAMED = 5
 
 
@@ -33,10 +33,22 @@ class LocalEngine:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._state = WorkerState()
+        self._crowded = False
 
-    def step(self, batch: SampleBatch, now_ms: int, guidance: Guidance = UNGUIDED) -> Outputs:
-        """Take the samples of one tick, and what people told since the last; samples seen before change nothing."""
-        self._state, outputs = worker.step(self._state, batch, now_ms, self.plan, guidance)
+    def step(
+        self, batch: SampleBatch, now_ms: int, guidance: Guidance = UNGUIDED, alive: Callable[[], None] = idle
+    ) -> Outputs:
+        """Take the samples of one tick, and what people told since the last; samples seen before change nothing.
+
+        ``alive`` is called after each host.
+        """
+        self._state, outputs = worker.step(self._state, batch, now_ms, self.plan, guidance, alive)
+        if outputs.crowded_out and not self._crowded:
+            self._crowded = True
+            log.info(
+                "more hosts came and went than are kept: what was learned of those that have been gone for longest is forgotten, first of %s",
+                _named([str(entity) for entity in outputs.crowded_out]),
+            )
         return outputs
 
     def last_row_ms(self) -> int | None:
@@ -70,7 +82,10 @@ class LocalEngine:
     def _tell(self, theirs: Mapping[str, Any]) -> None:
         """Say what of the kept state is learned anew."""
         if gone := sorted(stale(theirs, self.plan)):
-            names = ", ".join(gone[:_NAMED]) + (f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else "")
-            log.info("what was learned is kept but for what other profiles made otherwise: %s", names)
+            log.info("what was learned is kept but for what other profiles made otherwise: %s", _named(gone))
         elif not same_models(theirs, self.plan):
             log.info("what was learned is kept; models are made of it anew, as other settings or profiles shape them")
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

@@ -75,6 +75,7 @@ class Hosts:
                 report.settings,
                 report.follows,
                 report.normal,
+                report.window,
             )
             for entity, report in sorted(self._reports.items())
         )

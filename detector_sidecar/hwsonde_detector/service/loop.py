@@ -238,7 +238,7 @@ class Loop:
             self.parts.recorder.record_guidance(guidance)
             self.parts.recorder.record(now_ms, read)
         try:
-            outputs = self.parts.engine.step(read.batch, now_ms, guidance)
+            outputs = self.parts.engine.step(read.batch, now_ms, guidance, self._beat)
         except Exception as error:
             self.counters.add(telemetry.STEP_ERRORS)
             self._defect.failed(
@@ -251,6 +251,9 @@ class Loop:
         self._defect.worked(self._clock.now_ms(), self._clock.monotonic())
         self.counters.observe(telemetry.STEP_SECONDS, self._clock.monotonic() - began)
         return outputs
+
+    def _beat(self) -> None:
+        self.board.beat(self._clock.monotonic())
 
     def _take(self, outputs: Outputs, batch: SampleBatch, until_ms: int, *, behind: bool) -> None:
         monotonic = self._clock.monotonic()

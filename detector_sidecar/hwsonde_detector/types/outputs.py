@@ -24,6 +24,9 @@ class EntityReport:
 
     ``rows`` are the host's newest rows, which overlap those of the step before; ``circle`` is what it has in common with its peers, as pairs of word
     and value, empty where nobody is compared with it. ``normal`` are open episodes that are not told because they count as normal, and why.
+
+    ``window`` is the end of the newest full window, judged or not, with the share (0..1) of the channels that the model looks at which it knew; None
+    before the first.
     """
 
     entity: Entity
@@ -41,6 +44,7 @@ class EntityReport:
     rows: Frame | None = field(default=None, compare=False, repr=False)
     circle: tuple[tuple[str, str], ...] = ()
     normal: tuple[tuple[Episode, str], ...] = ()
+    window: tuple[int, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ class Outputs:
 
     ``hushed`` are events that were not told.
     ``gone`` are entities that were known before and have had no sample for so long that their series must disappear.
+    ``crowded_out`` are those of which nothing is kept any more because too many are gone.
     """
 
     reports: tuple[EntityReport, ...] = ()
@@ -65,3 +70,4 @@ class Outputs:
     gone: tuple[Entity, ...] = ()
     fault_events: tuple[DataFaultEvent, ...] = ()
     hushed: tuple[Hushed, ...] = ()
+    crowded_out: tuple[Entity, ...] = ()

@@ -34,7 +34,7 @@ _MOST_BODY = 4096
 _TURNS = 4
 _MILLISECONDS = re.compile(r"\d{1,16}", re.ASCII)
 _LATEST = "9" * 16
-# A loop that has not turned for so long is stuck: the longest read and the longest step are far below it.
+# A loop that has shown no sign of life for so long is stuck: the longest read, and the longest work on one host in a step, are far below it.
 _STUCK_S = 120.0
 
 
@@ -158,9 +158,9 @@ class App:
 
     def _healthy(self) -> Answer:
         board = self._board.get()
-        age = self._clock.monotonic() - board.taken
+        age = self._clock.monotonic() - self._board.alive()
         if age > max(_STUCK_S, 3 * board.tick_ms / 1000):
-            return line(HTTPStatus.SERVICE_UNAVAILABLE, f"the loop has not turned for {age:.0f} s")
+            return line(HTTPStatus.SERVICE_UNAVAILABLE, f"the loop has shown no sign of life for {age:.0f} s")
         return line(HTTPStatus.OK, "healthy")
 
     def _ready(self) -> Answer:

@@ -25,7 +25,9 @@ _SPARK_MS = 300_000
 def hosts(published: Published, history: History, monotonic: float, now_ms: int) -> dict[str, Any]:
     """Answer of ``/api/v1/hosts``: the worst host first."""
     rows = [
-        _host_row(host, _held(published, host, monotonic, now_ms), history.track(host.entity), monotonic, now_ms)
+        _host_row(
+            published, host, _held(published, host, monotonic, now_ms), history.track(host.entity), monotonic, now_ms
+        )
         for host in published.hosts
     ]
     rows.sort(key=lambda row: (_RANK[row["state"]], -(row["score"] or 0.0), row["name"]))
@@ -59,7 +61,7 @@ def host(
     if not top and found.open_episodes:
         top = found.open_episodes[0].top
     return {
-        **_host_row(found, held, whole, monotonic, now_ms),
+        **_host_row(published, found, held, whole, monotonic, now_ms),
         "now_ms": now_ms,
         "members": {key: number(value) for key, value in (held[-1].members.items() if held else ())},
         "history": {
@@ -148,11 +150,13 @@ def _held(published: Published, known: PublishedHost, monotonic: float, now_ms: 
 
 
 def _host_row(
-    known: PublishedHost, held: Sequence[Score], track: Track, monotonic: float, now_ms: int
+    published: Published, known: PublishedHost, held: Sequence[Score], track: Track, monotonic: float, now_ms: int
 ) -> dict[str, Any]:
     newest = known.recent[-1].score if known.recent else None
     worst = max((score.fused for score in held if math.isfinite(score.fused)), default=None)
-    state = _state(known, held, newest, worst)
+    # An episode goes on while windows come, though too little may be known in them to judge it.
+    ill = bool(known.open_episodes) and published.speaks_of_now(known, monotonic, now_ms)
+    state = "anomalous" if ill else _state(held, newest, worst)
     needed, learning = known.learning.rows_needed, known.learning
     spark = _spark(track, now_ms)
     data = known.data_quality(monotonic)
@@ -177,7 +181,7 @@ def _host_row(
         "model_ms": learning.fitted_ms,
         "channels": learning.channels,
         "channels_judged": learning.channels_judged,
-        "coverage": number(newest.coverage) if newest is not None else None,
+        "coverage": number(known.coverage),
         "anomalous_channels": number(newest.anomalous_channels) if newest is not None else None,
         "threshold": number(newest.threshold) if newest is not None else None,
         "spark": spark,
@@ -185,9 +189,7 @@ def _host_row(
     }
 
 
-def _state(known: PublishedHost, held: Sequence[Score], newest: Score | None, worst: float | None) -> str:
-    if known.open_episodes and held:
-        return "anomalous"
+def _state(held: Sequence[Score], newest: Score | None, worst: float | None) -> str:
     if newest is None or not newest.calibrated:
         return "learning"
     if not held:

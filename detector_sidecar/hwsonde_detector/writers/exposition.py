@@ -70,7 +70,7 @@ CALIBRATED = _gauge(
 THRESHOLD = _gauge("hwsonde_anomaly_threshold", "What calibrated values are divided by to give the score.")
 COVERAGE = _gauge(
     "hwsonde_anomaly_coverage_ratio",
-    "Share of the channels that the model looks at which the newest window really judged.",
+    "Share of the channels that the model looks at which the newest window knew; below 0.5 it is not judged.",
 )
 ANOMALOUS = _gauge(
     "hwsonde_anomalous_channels_ratio", "Share of the judged channels that are outside of what was expected."
@@ -210,6 +210,8 @@ def _present_samples(host: PublishedHost, monotonic: float, *, shadow: bool) -> 
     for episode in host.open_episodes:
         labels = (*entity, ("subsystem", str(episode.subsystem)), ("scope", str(episode.scope)))
         yield Sample(SHADOW_INCIDENT if shadow else INCIDENT, labels, 1)
+    if (coverage := host.coverage) is not None:
+        yield Sample(COVERAGE, entity, coverage)
     if held := host.held(monotonic):
         yield from _score_samples(entity, held)
         if host.open_episodes:
@@ -227,7 +229,6 @@ def _score_samples(entity: Labels, held: Sequence[Score]) -> Iterator[Sample]:
     for subsystem, part in worst.subsystems.items():
         yield Sample(SUBSYSTEM_SCORE, (*entity, ("subsystem", str(subsystem))), part)
     yield Sample(THRESHOLD, entity, newest.threshold)
-    yield Sample(COVERAGE, entity, newest.coverage)
     yield Sample(ANOMALOUS, entity, max((score.anomalous_channels for score in held), key=_known))
 
 

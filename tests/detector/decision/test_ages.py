@@ -111,6 +111,34 @@ def test_channels_come_and_go() -> None:
     np.testing.assert_array_equal(ages.values[:, 0, place], [1, 2, 2])
 
 
+def test_what_is_missed_is_remembered_until_it_is_back_or_too_old() -> None:
+    values = np.random.default_rng(1).normal(0, 1, (4000, 2))
+    plain, missing = Axis(AXIS.scale, AXIS.channels), Axis(fit_scale(values[:, :1], (A,)), (A,), ("b",))
+
+    def remembered(axis: Axis, forget_ms: int = DAY) -> Ages:
+        memory, ages = Memory(), Ages()
+        for begin in range(0, 4000, 12):
+            channels = (A, B) if begin < 600 else (A,)
+            memory.append(frame(values[begin : begin + 12, : len(channels)], begin, channels), 100)
+            ages.offer(memory, begin + 12, 1000, AXIS if begin < 600 else axis, (3, 20 * BLOCK_ROWS, forget_ms))
+        return ages
+
+    ages = remembered(missing)
+    assert ages.channels == (A, B)
+    assert ages.known() == {"a", "b"}
+    knows = np.isfinite(ages.values[:, :, 1]).all(axis=1)
+    # Neither pushes the other out.
+    assert 5 <= knows.sum() <= 15
+    assert ages.rows == 20 * BLOCK_ROWS
+    memory = Memory()
+    memory.append(frame(values[:100], 4000), 100)
+    channels, _, rows = training_rows(memory, ages)
+    assert channels == (A, B)
+    assert np.isfinite(rows[:, 1]).sum() == 100 + knows.sum() * BLOCK_ROWS
+    assert remembered(plain).channels == (A,)
+    assert remembered(missing, forget_ms=1_000_000).known() == {"a"}
+
+
 def test_windows_of_another_width_begin_anew() -> None:
     memory, ages = Memory(), Ages()
     memory.append(frame(np.ones((90, 2)), 0), 100)

@@ -98,9 +98,13 @@ class FakeEngine:
         self.fault = (0, 0)
         self.others: tuple[int, ...] = ()
         self.during: Callable[[], None] = lambda: None
+        self.alive: Callable[[], None] = lambda: None
 
-    def step(self, batch: SampleBatch, now_ms: int, guidance: Guidance = UNGUIDED) -> Outputs:
+    def step(
+        self, batch: SampleBatch, now_ms: int, guidance: Guidance = UNGUIDED, alive: Callable[[], None] = lambda: None
+    ) -> Outputs:
         self.times.append(now_ms)
+        self.alive = alive
         self.told.append(guidance)
         if self.trouble:
             raise self.trouble.pop(0)

@@ -190,6 +190,25 @@ def test_a_source_whose_clock_is_behind_is_present_with_its_second_sample() -> N
     assert not board.speaks_of_now(board.hosts[0], bench.clock.monotonic(), bench.clock.now_ms())
 
 
+def test_a_step_that_takes_minutes_gives_signs_of_life() -> None:
+    bench = Bench()
+    bench.caught_up()
+    seen = []
+
+    def work() -> None:
+        for _ in range(3):
+            bench.clock.elapsed += 100.0
+            seen.append(bench.clock.monotonic() - bench.loop.board.alive())
+            bench.engine.alive()
+            seen.append(bench.clock.monotonic() - bench.loop.board.alive())
+
+    bench.engine.during = work
+    bench.turn()
+    assert seen[1::2] == [0.0, 0.0, 0.0]
+    assert max(seen) < 120.0
+    assert bench.loop.board.alive() == bench.loop.board.get().taken
+
+
 def test_a_defect_in_a_step_is_one_line_and_the_loop_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     bench.caught_up()

@@ -259,6 +259,32 @@ def test_a_loop_that_does_not_turn_is_not_healthy() -> None:
     assert ask(app(Noticeboard(dataclasses.replace(stuck, tick_ms=120_000))), "/-/healthy")[0] == 200
 
 
+def test_a_long_step_that_goes_on_is_healthy_and_one_that_hangs_is_not() -> None:
+    board = Noticeboard(Published(taken=-100.0, now_ms=NOW, started_ms=NOW))
+    application = app(board)
+    assert ask(application, "/-/healthy")[0] == 503
+    board.beat(50.0)
+    assert ask(application, "/-/healthy")[0] == 200
+    board.beat(-21.0)
+    status, _, body = ask(application, "/-/healthy")
+    assert (status, body) == (503, b"the loop has shown no sign of life for 121 s\n")
+    board.put(Published(taken=99.0, now_ms=NOW, started_ms=NOW))
+    assert ask(application, "/-/healthy")[0] == 200
+
+
+def test_an_episode_goes_on_while_too_little_is_known_to_judge_it() -> None:
+    board, history = fleet()
+    (ill, *rest) = board.get().hosts
+    (newest,) = ill.recent[-1:]
+    old = dataclasses.replace(newest, arrived=20.0, score=dataclasses.replace(newest.score, end_ms=NOW - 80_000))
+    for window, state, coverage in (((NOW - 1000, 0.3), "anomalous", 0.3), (None, "silent", newest.score.coverage)):
+        blind = dataclasses.replace(ill, recent=(old,), window=window)
+        board.put(dataclasses.replace(board.get(), hosts=(blind, *rest)))
+        application = App(board, history, StillClock(), Metrics("", lambda *_: b""))
+        host = answer(application, "/api/v1/hosts/a/node17")
+        assert (host["state"], host["score"], host["coverage"]) == (state, None, coverage)
+
+
 def test_numbers_that_json_has_not_are_null() -> None:
     board, history = fleet()
     (bad, *rest) = board.get().hosts

@@ -130,7 +130,7 @@ def test_a_mark_moves_the_level_of_its_host_and_is_saved() -> None:
     from hwsonde_detector.worker import step as work
 
     state = WorkerState()
-    host = state.hosts[ENTITY] = HostState(ENTITY, ChannelState(ENTITY), heard_ms=at(0), last_row_ms=at(0))
+    host = state.hosts[ENTITY] = HostState(ENTITY, ChannelState(ENTITY), last_row_ms=at(0))
     host.threshold.start = host.threshold.value = 4.0
     marks = Guidance(marks=(Marked(ENTITY, "x", "noise"), Marked(SICK, "of nobody", "noise")))
     state, _ = work(state, SampleBatch.empty(), at(1), PLAN, marks)

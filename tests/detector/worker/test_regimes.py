@@ -23,6 +23,7 @@ from tests.detector.worker.jobs import (
     used_by,
     within,
 )
+from tests.detector.worker.many import spread
 
 WIDTH = JOB_SETTINGS.window.rows
 # Rows until a former regime is recognised: a window lies in it wholly after its width less one, and must be quiet for so many rows.
@@ -168,6 +169,20 @@ def test_a_mark_that_comes_late_takes_the_page_back() -> None:
     assert second_of(opened.at_ms) <= 306
     assert (second_of(closed.at_ms), closed.episode.because) == (310, "workload started")
     assert ("learned", 310 + REGIMES.learn_rows - 1) in changes(outputs)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "after", "taken"),
+    [(1, 15, True), (1, 16, False), (5, 3, True), (5, 4, False), (15, 2, True), (15, 3, False)],
+)
+def test_a_mark_may_come_fifteen_seconds_late_or_two_scrapes(seconds: int, after: int, *, taken: bool) -> None:
+    used = used_by([(300, 340)])
+    (opened,) = turns(play(spread(ticks(312, used, {}), seconds), plan_for())[1])
+    row = second_of(opened.at_ms) // seconds
+    assert 300 <= row <= 306
+    marked = ticks(340, used, {"job:1": [(row + after, 340)]})
+    told = turns(play(spread(marked, seconds), plan_for())[1])
+    assert [event.episode.because for event in told] == (["", "workload started"] if taken else [""])
 
 
 def test_a_workload_that_starts_in_an_old_episode_does_not_end_it() -> None:

@@ -107,6 +107,21 @@ def test_a_score_outlives_one_late_tick_and_is_withdrawn_when_nothing_renews_it(
     assert silent["hwsonde_anomaly_calibrated"] == {key(): 1}
 
 
+def test_what_is_too_little_to_judge_is_told_and_an_open_episode_goes_on() -> None:
+    blind = host(Held(2.0, window(3, 2.0)), open_episodes=(episode(),), window=(60_000, 0.25))
+    found = parsed(board(blind), monotonic=70.0, now_ms=61_000)
+    assert found["hwsonde_anomaly_coverage_ratio"] == {key(): 0.25}
+    assert found["hwsonde_incident_active"] == {key(subsystem="cpu", scope="host"): 1}
+    assert "hwsonde_anomaly_score" not in found
+    # The newest one that was judged.
+    assert found["hwsonde_anomaly_window_end_timestamp_seconds"] == {key(): 0.003}
+    late = parsed(board(blind), monotonic=80.0, now_ms=71_000)
+    assert not {"hwsonde_anomaly_coverage_ratio", "hwsonde_incident_active"} & set(late)
+    never = host(open_episodes=(episode(),), window=(60_000, 0.25))
+    assert parsed(board(never), monotonic=70.0, now_ms=61_000)["hwsonde_incident_active"]
+    assert parsed(board(never), monotonic=70.0, now_ms=61_000)["hwsonde_anomaly_calibrated"] == {key(): 0}
+
+
 OF_THE_PRESENT = {
     "hwsonde_anomaly_score",
     "hwsonde_anomaly_subsystem_score",

@@ -6,7 +6,7 @@ import { ago, band, clock, duration, moment, quantity, score } from "./words.js"
 const PERIOD_MS = 2000;
 const PAST_SHOWN = 20;
 const STATES = {
-  anomalous: ["▲", "anomalous"], raised: ["△", "above the threshold, not yet lasting"], silent: ["◌", "silent: no new data"],
+  anomalous: ["▲", "anomalous"], raised: ["△", "above the threshold, not yet lasting"], silent: ["◌", "silent: no new data, or too little to judge"],
   learning: ["…", "learning"], quiet: ["●", "quiet"],
 };
 const byId = (id) => document.getElementById(id);
