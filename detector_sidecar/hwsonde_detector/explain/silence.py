@@ -140,7 +140,8 @@ def _relevant(span: tuple[int, int], heard: Heard, hearing: Hearing, patience: i
     start_ms, end_ms = span
     for gap in (*heard.gaps, *_last(heard, hearing, patience)):
         to_ms = gap.to_ms if gap.to_ms is not None else hearing.until_ms
-        if to_ms - gap.from_ms < patience or to_ms <= start_ms or gap.from_ms > end_ms + AFTER_MS:
+        # A host that was started for a job had been silent until then.
+        if to_ms - max(gap.from_ms, start_ms) < patience or gap.from_ms > end_ms + AFTER_MS:
             continue
         if gap.from_ms > end_ms and _taken_away(gap, heard, hearing, patience):
             continue

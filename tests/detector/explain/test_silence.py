@@ -70,6 +70,11 @@ def test_down_at_the_end_and_down_for_a_while():
 
 def test_what_lies_outside_is_nobody_s_business():
     assert told(heard(3900, (-900, -10, False))) == []
+    # Started for the job: its first scrape shows it already.
+    assert told(heard(3900, (-900, 1, False)), of_job=True) == []
+    assert told(heard(3900, (-900, 100, True)), of_job=True) == [
+        (f"from {text(-900)} to {text(100)}, although it was asked", False)
+    ]
     assert told(heard(3900, (3700, 3800, False)), end_s=3000) == []
     assert told(heard(3700), end_s=3300) == []
     assert told(heard(3700), end_s=3500) == [(f"after {text(3700)}", False)]

@@ -101,13 +101,13 @@ def prometheus(tmp_path_factory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def long() -> Made:
-    """A disk of n1 is sick from second 200 on; n4 dies under a job that goes on for ten seconds on n5."""
+    """A disk of n1 is sick from second 200 on; n4 dies under a job that goes on for ten seconds on n5; n6 loses a disk after its job."""
     return series(
         disk_of("n1", BEGIN),
-        hosts=("n1", "n2", "n4", "n5"),
+        hosts=("n1", "n2", "n4", "n5", "n6"),
         seconds=LONG_S,
-        jobs=[("slurm:9", "n4", 0, 390), ("slurm:9", "n5", 0, 400)],
-        gone=[("n4", "", 391, LONG_S)],
+        jobs=[("slurm:9", "n4", 0, 390), ("slurm:9", "n5", 0, 400), ("slurm:5", "n6", 0, 400)],
+        gone=[("n4", "", 391, LONG_S), ("n6", "/nvme1n1", 413, LONG_S)],
         asked={},
     )
 
@@ -183,6 +183,15 @@ def test_a_host_that_died_under_a_job_is_seen_in_the_minutes_after_it(sick, tmp_
     # Only just after the job's end nobody can know it yet.
     early, _ = report(sick, tmp_path, 410, job="slurm:9", last=str(START_S + 410))
     assert early["verdict"]["kind"] == "clean"
+
+
+def test_a_disk_that_vanishes_soon_after_a_job_is_none_of_its_business(sick, tmp_path):
+    """What is read minute by minute is looked at more often just behind the end."""
+    found, _ = report(sick, tmp_path, LONG_S, job="slurm:5", last=str(START_S + LONG_S))
+    assert (found["verdict"]["kind"], found["known"]) == ("clean", [])
+    with_it, _ = report(sick, tmp_path, LONG_S, entity="n6", last=str(START_S + 420))
+    assert with_it["verdict"]["kind"] == "fault"
+    assert with_it["known"][0]["device"] == {"class": "disk", "name": "nvme1n1"}
 
 
 INSIDE = {"first": str(START_S + 380), "last": str(START_S + 480), "entity": "n1", "learn": "170s"}
