@@ -35,7 +35,10 @@ def xid(case: Case, code: int, severity: str, when: int, node: str = "n1") -> No
     case.series[info] = f"_x{before} 1+0x3000"
 
 
-@pytest.mark.parametrize(("severity", "name"), [("critical", "HwsondeGpuXid"), ("warning", "HwsondeGpuXidWarning")])
+@pytest.mark.parametrize(
+    ("severity", "name"),
+    [pytest.param("critical", "HwsondeGpuXid", marks=pytest.mark.slow), ("warning", "HwsondeGpuXidWarning")],
+)
 def test_the_first_error_fires_in_the_round_that_sees_it_and_is_held(
     case: Case, tmp_path: Path, severity: str, name: str
 ) -> None:
@@ -176,7 +179,10 @@ def test_a_gpu_that_the_driver_leaves_out_is_missing(case: Case, tmp_path: Path)
     case.check(tmp_path)
 
 
-@pytest.mark.parametrize("state", ["no_library", "no_binding", "no_permission", "error"])
+@pytest.mark.parametrize(
+    "state",
+    ["no_permission", *(pytest.param(one, marks=pytest.mark.slow) for one in ("no_library", "no_binding", "error"))],
+)
 def test_gpus_that_the_exporter_cannot_ask_for_any_more_are_missing_and_no_more(
     case: Case, tmp_path: Path, state: str
 ) -> None:

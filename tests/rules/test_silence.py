@@ -49,14 +49,14 @@ CAUSE_ENDS, AFTERWARDS = 300, 600
     ("cause", "subsystem", "node", "scope", "told"),
     [
         ("HwsondeNetworkRdmaDown", "network", "n1", "host", False),
-        ("HwsondeNetworkRdmaDown", "network", "n1", "device", False),
+        pytest.param("HwsondeNetworkRdmaDown", "network", "n1", "device", False, marks=pytest.mark.slow),
         ("HwsondeStorageStuck", "storage", "n1", "host", False),
         ("HwsondeNetworkRdmaDown", "network", "n1", "job", True),
-        ("HwsondeNetworkRdmaDown", "network", "n1", "fabric", True),
-        ("HwsondeNetworkRdmaDown", "cpu", "n1", "host", True),
+        pytest.param("HwsondeNetworkRdmaDown", "network", "n1", "fabric", True, marks=pytest.mark.slow),
+        pytest.param("HwsondeNetworkRdmaDown", "cpu", "n1", "host", True, marks=pytest.mark.slow),
         ("HwsondeNetworkRdmaDown", "network", "n2", "host", True),
-        ("HwsondeNetworkRdmaDown", "network", "", "host", True),
-        ("HwsondeStorageNvmeLost", "storage", "n1", "host", True),
+        pytest.param("HwsondeNetworkRdmaDown", "network", "", "host", True, marks=pytest.mark.slow),
+        pytest.param("HwsondeStorageNvmeLost", "storage", "n1", "host", True, marks=pytest.mark.slow),
     ],
 )
 def test_what_a_page_of_the_cluster_explains_is_not_told_and_ends_by_its_rule(

@@ -220,7 +220,10 @@ def shell(line: str, *arguments: str) -> tuple[int, str]:
 FULL = "hwsonde-detector: the output cannot be written: No space left on device; make room, or send it elsewhere\n"
 
 
-@pytest.mark.parametrize("command", ["check-config $1/f.yaml", "replay $1/a", "kpi --help", "--version"])
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param("check-config $1/f.yaml", marks=pytest.mark.slow), "replay $1/a", "kpi --help", "--version"],
+)
 def test_a_full_disk_behind_the_output_is_no_defect(tmp_path, command):
     (tmp_path / "f.yaml").write_text("mode: live\n")
     HISTORY.archive(tmp_path / "a", every_ms=300_000)

@@ -85,6 +85,7 @@ def test_a_fault_is_one_while_it_lasts():
     assert [one.since_ms for one in log.faults()] == [T0 + 10 * SECOND], "it flaps"
 
 
+@pytest.mark.slow
 def test_hosts_that_nobody_asked_for_are_scored_and_not_kept():
     ticks = History(600).ticks()
     span = (START_MS + 200_000, START_MS + 590_000)
@@ -102,6 +103,7 @@ def test_hosts_that_nobody_asked_for_are_scored_and_not_kept():
     assert len(whole.gathered) == 1
 
 
+@pytest.mark.slow
 def test_what_is_told_behind_the_end_is_known_where_it_began_before_it():
     ticks = History(600).ticks()
     end_ms = START_MS + (FAULT_FROM + 1) * 1000

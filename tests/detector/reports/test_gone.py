@@ -152,6 +152,7 @@ def test_when_nobody_is_heard_any_more_it_need_not_be_a_host(fleet: Fleet) -> No
     ]
 
 
+@pytest.mark.slow
 def test_a_host_that_is_down_at_the_end_of_a_long_range(fleet: Fleet) -> None:
     """97 % of its windows were judged, all of them before it died."""
     found = fleet.report("--entity", "n1", gone=died(2101), ends=(0, 0), seconds=2170)

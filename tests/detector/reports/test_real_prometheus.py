@@ -227,6 +227,7 @@ def test_from_inside_an_incident_everything_looks_usual(sick, long, tmp_path):
     assert before["known"] == []
 
 
+@pytest.mark.slow
 def test_an_incident_that_is_found_again_is_told_once(sick, long, tmp_path):
     running(tmp_path, long)
     found, _ = report(sick, tmp_path, 490, last=str(START_S + 480), entity="n1")
@@ -235,6 +236,7 @@ def test_an_incident_that_is_found_again_is_told_once(sick, long, tmp_path):
     assert found["known"] == []
 
 
+@pytest.mark.slow
 def test_a_closed_incident_counts_as_long_as_it_lasted(sick, long, tmp_path):
     entry = running(tmp_path, long, BEGIN - 10 + 60)
     engine = {"engine": {"hosts": []}, "service": {"past": []}}

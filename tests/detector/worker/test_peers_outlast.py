@@ -125,6 +125,7 @@ def test_without_peers_its_own_past_ends_the_page(ticks: Ticks, learned: WorkerS
     assert (second(closed.at_ms), closed.episode.because) == (normal_at, "new normal")
 
 
+@pytest.mark.slow
 def test_a_restart_at_any_time_changes_nothing(
     ticks: Ticks, learned: WorkerState, outputs: list[Outputs], normal_at: int
 ) -> None:

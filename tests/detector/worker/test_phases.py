@@ -58,7 +58,7 @@ def events(outputs: Iterable[Outputs]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("between", [False, True])
-@pytest.mark.parametrize("interval_ms", [1000, pytest.param(15_000, id="15 s")])
+@pytest.mark.parametrize("interval_ms", [1000, pytest.param(15_000, id="15 s", marks=pytest.mark.slow)])
 def test_one_common_fault_is_told_once_whoever_is_scraped_first(interval_ms: int, between: bool) -> None:
     made = ticks(interval_ms, 15, 300.0, between=between)
     learned, before = play(made[:LEARNED], plan=SHARP)

@@ -103,6 +103,7 @@ def test_what_is_back_is_judged_by_what_was_learned_of_it() -> None:
     assert judged[end + NOTICED + 5] == len(CHANNELS)
 
 
+@pytest.mark.slow
 def test_what_was_away_for_longer_than_rows_are_remembered_comes_back_as_what_it_was() -> None:
     learning = replace(SETTINGS.learning, memory_rows=150, refit_rows=60)
     plan = Plan(replace(SETTINGS, learning=learning), (PROFILE,))
@@ -143,6 +144,7 @@ def test_an_open_episode_outlasts_what_vanishes_under_it() -> None:
     assert all(open_at[second] for second in range(300, 380))
 
 
+@pytest.mark.slow
 def test_a_mere_gap_or_few_channels_change_nothing() -> None:
     made = vanishing(460, 300, 300 + NOTICED - 1 - WIDTH)
     state, outputs = play(made)

@@ -214,6 +214,7 @@ def test_a_job_that_hangs_is_not_taken_for_an_idle_host() -> None:
     assert 740 <= second_of(opened.at_ms) <= 746
 
 
+@pytest.mark.slow
 def test_phases_that_were_learned_together_are_one_regime() -> None:
     spans = [(300, 900)]
 
@@ -288,7 +289,7 @@ def test_a_rare_job_of_the_training_is_remembered() -> None:
 
 
 @pytest.mark.parametrize(
-    "second", [345, 570, *(pytest.param(second, marks=pytest.mark.slow) for second in (310, 421, 505, 660))]
+    "second", [570, *(pytest.param(second, marks=pytest.mark.slow) for second in (310, 345, 421, 505, 660))]
 )
 def test_a_state_saved_in_the_middle_goes_on_equally(second: int) -> None:
     spans = [(300, 560)]

@@ -64,6 +64,7 @@ def test_hosts_that_were_started_together_make_their_models_one_after_the_other(
         assert [report.entity for report in output.reports] == sorted(report.entity for report in output.reports)
 
 
+@pytest.mark.slow
 def test_nobody_makes_another_model_while_somebody_waits_for_the_first() -> None:
     told = Told(hosts(14, 60), SMALL)
     assert [len(told.rows_of(entity(number))) >= 1 for number in range(1, 15)] == [True] * 14
@@ -134,6 +135,7 @@ def test_who_waits_goes_on_waiting_after_a_restart() -> None:
     assert rows == [whole.rows_of(entity(number)) for number in range(1, 7)]
 
 
+@pytest.mark.slow
 def test_models_of_other_settings_are_made_one_after_the_other() -> None:
     made = hosts(5, 110)
     state, _ = play(made[:100], SMALL)
@@ -152,6 +154,7 @@ def job_plan() -> Plan:
     return alone(plan_for(replace(JOB_SETTINGS, detectors=detectors)))
 
 
+@pytest.mark.slow
 def test_a_job_that_begins_and_ends_on_all_hosts_at_once_is_learned_in_turns() -> None:
     spans, count = [(150, 420)], 5
 
@@ -169,6 +172,7 @@ def test_a_job_that_begins_and_ends_on_all_hosts_at_once_is_learned_in_turns() -
     assert learned == [first + place for place in range(count)]
 
 
+@pytest.mark.slow
 def test_a_shift_that_lasts_on_all_hosts_is_the_new_normal_of_one_after_the_other() -> None:
     count = 5
     made = many(range(1, count + 1), lambda number: ticks(380, used_by([(150, 380)]), {}))
