@@ -15,16 +15,14 @@ INCIDENT = (
 )
 
 
-@pytest.fixture(params=[FAST, FLEET], ids=lambda timing: timing.name)
+# The fast profile looks every second at what takes half an hour; that each alert of it fires, and does not, is in test_table.
+PROFILES_HERE = [pytest.param(FAST, id="fast", marks=pytest.mark.slow), pytest.param(FLEET, id="fleet")]
+
+
+@pytest.fixture(params=PROFILES_HERE)
 def case(request: pytest.FixtureRequest) -> Case:
     timing: Timing = request.param
     return Case(timing)
-
-
-# The fast profile looks every second at what takes half an hour.
-FLEET_AT_ONCE = pytest.mark.parametrize(
-    "case", [pytest.param(FAST, id="fast", marks=pytest.mark.slow), pytest.param(FLEET, id="fleet")], indirect=True
-)
 
 
 def step(case: Case, seconds: int) -> int:
@@ -113,7 +111,6 @@ def test_down_ignores_a_target_that_only_moved(case: Case, tmp_path: Path, serie
     case.check(tmp_path)
 
 
-@FLEET_AT_ONCE
 def test_a_vanished_target_is_not_missed_for_ever(case: Case, tmp_path: Path) -> None:
     case.series[EXPORTER_UP] = case.samples(("1", 120), ("stale", 0))
     case.series[EXPORTER_UP.replace("n1", "n2")] = case.samples(("1", case.timing.vanished + 400))
@@ -133,7 +130,6 @@ def other(request: pytest.FixtureRequest) -> str:
     return DETECTOR_UP.replace(*request.param)
 
 
-@FLEET_AT_ONCE
 def test_the_death_of_one_of_a_pair_of_detectors_is_a_warning(case: Case, tmp_path: Path, other: str) -> None:
     """Its own host's or the other's: the page stays away, and what the living one says still counts."""
     limit = step(case, 120 + case.timing.down)
@@ -149,7 +145,6 @@ def test_the_death_of_one_of_a_pair_of_detectors_is_a_warning(case: Case, tmp_pa
     case.check(tmp_path)
 
 
-@FLEET_AT_ONCE
 def test_a_vanished_detector_of_a_pair_is_a_warning_for_a_while(case: Case, tmp_path: Path) -> None:
     case.series[DETECTOR_UP] = case.samples(("1", 120), ("stale", 0))
     case.series[DETECTOR_UP.replace("d1", "d2")] = case.samples(("1", case.timing.vanished + 400))

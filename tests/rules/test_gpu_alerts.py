@@ -14,7 +14,11 @@ GPU = f'{HOST},gpu="3",uuid="GPU-3"'
 UP, DEVICES, PCI = f"hwsonde_gpu_up{{{GPU}}}", f"hwsonde_gpu_devices{{{HOST}}}", f"hwsonde_gpu_pci_devices{{{HOST}}}"
 
 
-@pytest.fixture(params=[FAST, FLEET], ids=lambda timing: timing.name)
+# The fast profile looks every second at what takes half an hour; that each alert of it fires, and does not, is in test_table.
+PROFILES_HERE = [pytest.param(FAST, id="fast", marks=pytest.mark.slow), pytest.param(FLEET, id="fleet")]
+
+
+@pytest.fixture(params=PROFILES_HERE)
 def case(request: pytest.FixtureRequest) -> Case:
     timing: Timing = request.param
     return Case(timing)

@@ -132,6 +132,7 @@ def test_what_happens_to_a_host_after_its_job(
     assert found["verdict"]["kind"] == kind
 
 
+@pytest.mark.slow
 def test_the_newest_scrape_may_be_late(fleet: Fleet) -> None:
     assert fleet.report("--job", "7", seconds=345)["verdict"]["kind"] == "clean"
     assert fleet.report("--to", at(445), "--entity", "n3")["verdict"]["kind"] == "unknown", "25 s of 295 are missing"

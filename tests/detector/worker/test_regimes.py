@@ -316,6 +316,7 @@ def test_a_state_saved_in_the_middle_goes_on_equally(second: int) -> None:
         assert all(np.array_equal(first[1][key], second_[1][key], equal_nan=True) for key in first[1])
 
 
+@pytest.mark.slow
 def test_two_runs_give_the_same_bytes() -> None:
     spans = [(300, 500)]
     made = ticks(560, used_by(spans), {"job:1": spans})

@@ -119,6 +119,7 @@ def test_slower_scrapes_leave_time_for_more() -> None:
     assert [len(made) for made in told.made if made][:2] == [7, 2]
 
 
+@pytest.mark.slow
 def test_the_same_ticks_give_the_same_bytes() -> None:
     made = hosts(5, 70)
     first, second = (snapshot(play(made, SMALL)[0]) for _ in range(2))

@@ -270,6 +270,7 @@ def test_new_channel_is_learned_later_and_harms_nothing_now() -> None:
     assert {channel.name for channel in state.hosts[ENTITY].memory.channels} == {*CHANNELS, "cpu_new"}
 
 
+@pytest.mark.slow
 def test_hosts_do_not_touch_each_other() -> None:
     ours = batches(rates(330, fault=burst(("cpu_1", "cpu_2"), 300, 330)))
     other = [

@@ -137,6 +137,7 @@ def test_counters_grow_at_the_recorded_rates(tmp_path: Path) -> None:
                 assert grown == pytest.approx((ends[1] - ends[0]) * scale, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_sampled_quantities_have_the_mean_and_variance_of_the_recorded_wave(tmp_path: Path) -> None:
     """Power swings as a sine, whose variance is half of its swing squared; a little more than a period is watched."""
     with running("h200", tmp_path, hertz=10.0) as host:
