@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import signal
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+_AGAIN_SECONDS = 0.05
 
 
 class Stopped(BaseException):
@@ -32,9 +37,17 @@ class Signals:
 
     def install(self) -> None:
         """Take over the process's signals; without effect in a thread other than the main one, where Python has none."""
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                signal.signal(number, self._handle)
+        if threading.current_thread() is not threading.main_thread():
+            return
+        reading, writing = socket.socketpair()
+        writing.settimeout(0)
+        for number in (*_ENDING, signal.SIGHUP):
+            signal.signal(number, self._handle)
+        # Taken out of the object's hands: it has to live as long as the process may be signalled.
+        signal.set_wakeup_fd(writing.detach(), warn_on_full_buffer=False)
+        threading.Thread(
+            target=self._repeat, args=(reading, threading.get_ident()), name="signals", daemon=True
+        ).start()
 
     def tell(self, *, stop: bool = False, reload: bool = False) -> None:
         """Do what a signal would do, from any thread; does not end a blocking read."""
@@ -52,6 +65,19 @@ class Signals:
             yield
         finally:
             self._blocking = False
+
+    def _repeat(self, caught: socket.socket, main: int) -> None:
+        """Send a signal to end again until Python has heard it.
+
+        One that comes a moment before the main thread enters a system call, or to another thread, does not end that call:
+        Python would handle it only after the call, a server's whole time to answer later.
+        """
+        while numbers := caught.recv(64):
+            for number in set(numbers).intersection(_ENDING):
+                while not self.stop:
+                    time.sleep(_AGAIN_SECONDS)
+                    if not self.stop:
+                        signal.pthread_kill(main, number)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         del frame
