@@ -22,6 +22,10 @@ SAY_SECONDS = 20.0
 RESOLVE_SECONDS = 120.0
 PATIENCE = 3.0
 BUSY_LOAD = 0.9
+MISSED = (
+    "A fault stands out only from what the host did while the detector learned. Where others kept it busy then, or during the fault: "
+    "wait until it is quiet, and let it learn anew with `./run demo --data DIR`, DIR being a new folder."
+)
 
 
 def run(stack: Stack, what: Plan, seconds: float, live: LiveLine, say: Callable[[str], None]) -> int:
@@ -50,6 +54,8 @@ def run(stack: Stack, what: Plan, seconds: float, live: LiveLine, say: Callable[
     problems = line.problems()
     for problem in problems:
         say(f"demo failed: {problem}")
+    if line.page is None:
+        say(MISSED)
     if not problems and line.page is not None and line.resolve is not None:
         say(
             f"demo passed: page after {line.page.received - line.onset:.1f} s, {what.subsystem} named, resolved with the same key"

@@ -120,6 +120,9 @@ def learning(health: Health) -> str:
         return "calibrated"
     if not health.learning_needed:
         return "waiting for the first rows"
+    if health.learning_rows >= health.learning_needed:
+        # Kept ones are told before the first score is.
+        return f"{health.learning_rows} rows are learned, waiting for scores"
     return f"learning {health.learning_rows} of {health.learning_needed} rows"
 
 

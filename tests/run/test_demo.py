@@ -12,10 +12,12 @@ import pytest
 
 from quickstart import demo
 from quickstart.errors import QuickstartError
+from quickstart.faults import Plan
 from quickstart.layout import Options, Ports
 from quickstart.pages import Event
 from quickstart.readings import Health
 from quickstart.stack import Stack
+from quickstart.timeline import Timeline
 from quickstart.watch import LiveLine, Watch
 
 CALM = Health(windows_scored=60, score=0.4, calibrated=True)
@@ -98,3 +100,20 @@ def test_an_open_page_is_waited_for(script: Make) -> None:
     watch.book.open.add("a key")
     with pytest.raises(QuickstartError, match="not resolved yet"):
         demo.wait_quiet(watch, LiveLine(io.StringIO()), patience=1.0)
+
+
+@pytest.mark.parametrize("page", [None, Event(7.0, "trigger", "key", "cpu deviates", "HwsondeHostAnomaly", "cpu")])
+def test_who_saw_no_page_is_told_why_that_can_be(
+    script: Make, monkeypatch: pytest.MonkeyPatch, page: Event | None
+) -> None:
+    said: list[str] = []
+    watch = script(lambda _: CALM)
+    line = Timeline(0.0, "cpu", page=page, peak=1.14)
+    monkeypatch.setattr(demo, "Watch", lambda _: watch)
+    monkeypatch.setattr(demo, "watch_fault", lambda *_: line)
+    plan = Plan("memory", "cpu", 1, "a fault")
+    assert demo.run(watch.stack, plan, 25.0, LiveLine(io.StringIO()), said.append) == 1
+    if page is None:
+        assert said == ["demo failed: no page came (highest score 1.14)", demo.MISSED]
+    else:
+        assert said == ["demo failed: the page was not resolved in time: the detector's page says what still deviates"]

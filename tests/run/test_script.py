@@ -52,6 +52,72 @@ def test_unknown_command(tmp_path: Path) -> None:
     assert "unknown command 'pu'" in result.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["up", "--help"], ["up", "-h"], ["demo", "--seconds", "5", "--help"], ["up", "--port-base=22000", "-h"]],
+)
+def test_help_on_a_command_installs_nothing(tmp_path: Path, arguments: list[str]) -> None:
+    machine = Machine(tmp_path)
+    result = machine.run(*arguments)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "usage: ./run COMMAND" in result.stdout
+    assert machine.calls() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["up", "--prot-base", "22000"], "up has no option '--prot-base'"),
+        (["up", "--data", "/x", "--fault", "cpu"], "up has no option '--fault'"),
+        (["demo", "--for=30"], "demo has no option '--for=30'"),
+        (["up", "somewhere"], "up has no option 'somewhere'"),
+        (["demo", ""], "demo has no option ''"),
+    ],
+)
+def test_a_slip_is_told_before_anything_is_installed(tmp_path: Path, arguments: list[str], named: str) -> None:
+    machine = Machine(tmp_path)
+    result = machine.run(*arguments)
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[0] == f"run: {named}"
+    assert result.stdout == ""
+    assert machine.calls() == []
+
+
+def test_every_option_that_the_programs_have_is_known(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, bare=False)
+    common = ["--port-base", "22000", "--data=/x", "--record", "/y"]
+    for arguments in (["up", "--for", "30", *common], ["demo", "--fault", "disk", "--seconds=9", *common]):
+        assert machine.run(*arguments).stdout == f"started {' '.join(arguments)}\n"
+
+
+def test_commands_start_from_a_folder_with_a_blank(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, bare=False)
+    venv = tmp_path / "my cluster" / "v e"
+    assert machine.run("up", HWSONDE_VENV=str(venv)).stdout == "started up\n"
+    (venv / "bin" / "python").write_text('#!/bin/bash\nprintf "%s|" "$@"\n', encoding="utf-8")
+    for name in ("hwsonde-exporter", "hwsonde-detector"):
+        script = venv / "bin" / name
+        result = subprocess.run([script, "once", "a b"], capture_output=True, text=True, check=True, timeout=60)
+        assert result.stdout == f"{script}|once|a b|"
+        # To Python the first lines are a text.
+        compile(script.read_text(encoding="utf-8"), str(script), "exec")
+
+
+def test_the_environment_of_a_folder_with_a_blank_is_not_made_twice(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, bare=False)
+    venv = tmp_path / "my cluster"
+    assert machine.run("up", HWSONDE_VENV=str(venv)).returncode == 0
+    # As pip writes its scripts there: what sh runs, Python reads as a text.
+    head = '#!/bin/sh\n{0}exec\' "{1}/bin/python" "$0" "$@"\n\' {0}\n'.format("'" * 3, venv)
+    (venv / "bin" / "pip").write_text(head, encoding="utf-8")
+    machine.calls()
+    with (machine.checkout / "requirements" / "exporter.txt").open("a", encoding="utf-8") as file:
+        file.write("one-more==1\n")
+    assert machine.run("up", HWSONDE_VENV=str(venv)).returncode == 0
+    calls = machine.calls()
+    assert (counted(calls, "venv"), counted(calls, "pip")) == (0, 1)
+
+
 def test_first_start_installs_with_services_forbidden_and_then_starts(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     result = machine.run("up", "--for", "30", PYTHON_NO_VENV="0")
@@ -351,6 +417,8 @@ def test_an_interrupted_setup_heals_at_the_next_start(tmp_path: Path, number: si
     os.killpg(process.pid, number)
     process.communicate(timeout=60)
     assert process.returncode != 0
+    if number != signal.SIGKILL:
+        assert list((tmp_path / "tmp").iterdir()) == []
     (machine.venv / "half-made").touch()
     machine.calls()
     assert machine.run("up").stdout == "started up\n"
@@ -400,6 +468,15 @@ def test_an_old_python_is_one_line(tmp_path: Path) -> None:
     machine = Machine(tmp_path, bare=False)
     error = one_error(machine.run("up", PYTHON_OLD="1", PYTHON_VERSION="3.9.2"))
     assert "Python 3.11 or newer is needed" in error
+    assert error.endswith(f"HWSONDE_PYTHON is {machine.bin}/python3 (Python 3.9.2)")
+
+
+def test_a_python_that_is_none_is_one_line_before_anything_is_installed(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    error = one_error(machine.run("up", HWSONDE_PYTHON="/no such/python"))
+    assert error.endswith("Python 3.11 or newer is needed; HWSONDE_PYTHON is /no such/python (cannot be run)")
+    assert machine.calls() == []
+    assert list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_a_folder_that_is_no_environment_is_not_removed(tmp_path: Path) -> None:

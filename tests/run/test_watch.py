@@ -12,10 +12,10 @@ import pytest
 from quickstart import readings
 from quickstart.fetch import FetchError
 from quickstart.layout import Options, Ports
-from quickstart.readings import EXPORTER_ERRORS, Series
+from quickstart.readings import EXPORTER_ERRORS, Health, Series
 from quickstart.stack import Stack
 from quickstart.storage import Storage
-from quickstart.watch import Watch, live_line
+from quickstart.watch import Watch, learning, live_line
 
 
 @pytest.fixture
@@ -92,3 +92,16 @@ def test_every_error_is_told(stack: Stack, told: list[str], monkeypatch: pytest.
         "collector cpu of the exporter failed (timeout), 2 times since",
     ]
     assert watch.errors == watch.health.late == 3
+
+
+@pytest.mark.parametrize(
+    ("health", "words"),
+    [
+        (Health(), "waiting for the first rows"),
+        (Health(learning_rows=10, learning_needed=240), "learning 10 of 240 rows"),
+        (Health(learning_rows=340, learning_needed=240), "340 rows are learned, waiting for scores"),
+        (Health(learning_rows=340, learning_needed=240, calibrated=True), "calibrated"),
+    ],
+)
+def test_how_far_learning_has_come(health: Health, words: str) -> None:
+    assert learning(health) == words
