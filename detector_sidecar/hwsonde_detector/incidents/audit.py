@@ -15,12 +15,13 @@ from hwsonde_detector.state import sync_directory
 _MOST = 8 << 20
 # What is acted on counts from its beginning: whoever acts may not be there any more when it ends.
 _ACTED = ("begun", "done", "failed")
-_REFUSED = b'"result": "refused"'
+# Of this nothing is counted, and of a storm there may be thousands.
+_REFUSED = "refused"
 _ENDED = ("done", "failed", "unknown")
 
 
 def append_record(path: Path, at_ms: int, result: str, act: Act, text: str) -> None:
-    """Append what became of an incident; it is on the disk when this returns.
+    """Append what became of an incident; it is on the disk when this returns, but for what was refused.
 
     The file is for its owner alone. One that has grown large is put aside under another name, in place of the one before.
 
@@ -38,8 +39,10 @@ def append_record(path: Path, at_ms: int, result: str, act: Act, text: str) -> N
         # What a crash or a full disk cut off ends here, so that only that line is lost.
         file.write(line if ends_whole(path) else b"\n" + line)
         file.flush()
-        os.fsync(file.fileno())
-    sync_directory(path.parent)
+        if result != _REFUSED:
+            os.fsync(file.fileno())
+    if result != _REFUSED:
+        sync_directory(path.parent)
 
 
 def read_audit(path: Path, *, dry_run: bool) -> list[Act]:
@@ -64,13 +67,13 @@ def read_unfinished(path: Path) -> list[Act]:
 
 
 def _records(path: Path) -> Iterator[tuple[str, Act]]:
+    refused = f'"result": "{_REFUSED}"'.encode()
     lines: list[bytes] = []
     for one in (path.with_name(f"{path.name}.1"), path):
         with suppress(OSError), open(one, "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(size - _MOST, 0))
-            # Of what was refused nothing is asked, and after a storm it is most of the file.
-            lines += [line for line in file.read().splitlines() if _REFUSED not in line]
+            lines += [line for line in file.read().splitlines() if refused not in line]
     for line in lines:
         with suppress(ValueError, KeyError, TypeError, OverflowError):
             record = json.loads(line)
