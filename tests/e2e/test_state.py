@@ -38,7 +38,12 @@ def test_a_full_disk_costs_only_the_saving(host: SimulatedHost, learned: Path, t
         house.until(lambda _: (data / "detector" / "state.npz").read_bytes() != saved, 20, "saving works again")
         assert house.events == [], house.seen()
     assert (data / "detector" / "state.npz").read_bytes() != kept
-    assert sorted(path.name for path in (data / "detector").iterdir()) == ["incidents", "state.lock", "state.npz", "web.key"]
+    assert sorted(path.name for path in (data / "detector").iterdir()) == [
+        "incidents",
+        "state.lock",
+        "state.npz",
+        "web.key",
+    ]
 
 
 @pytest.mark.parametrize(

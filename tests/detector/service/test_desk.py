@@ -100,7 +100,9 @@ def own(folder: Path, state: Path) -> Path:
     """A configuration in a folder of its own that keeps its state somewhere."""
     folder.mkdir(exist_ok=True)
     file = folder / "detector.yaml"
-    file.write_text(f"source: {{url: 'http://127.0.0.1:1', history: 0s}}\nweb: {{listen: '127.0.0.1:0'}}\nstate: {{dir: {state}}}\n")
+    file.write_text(
+        f"source: {{url: 'http://127.0.0.1:1', history: 0s}}\nweb: {{listen: '127.0.0.1:0'}}\nstate: {{dir: {state}}}\n"
+    )
     return file
 
 

@@ -121,7 +121,10 @@ def test_a_full_disk_or_one_without_locks_is_one_line(
             pass
     place = f"state: {tmp_path}/state.lock"
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("WARNING", f"{place}: cannot be locked ({os.strerror(number)}); see that no other detector keeps its state there")
+        (
+            "WARNING",
+            f"{place}: cannot be locked ({os.strerror(number)}); see that no other detector keeps its state there",
+        )
         for number in (errno.ENOSPC, errno.ENOLCK)
     ]
     assert free(tmp_path)
