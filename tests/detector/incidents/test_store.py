@@ -280,6 +280,7 @@ def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
     for place in range(1, 6):
         with pytest.raises(StateError, match="make room"):
             store.add(entry(place), {"place": place}, NOW)
+    assert len(store._owed) == 4, "one is gone"
     for place in (3, 7):
         with pytest.raises(StateError, match="make room"):
             store.mark(entry(place).id, Mark.NOISE, NOW, "ann")
