@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -65,7 +66,7 @@ def save_state(directory: Path, document: Mapping[str, Any], arrays: Mapping[str
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)
-        _sync_directory(directory)
+        sync_directory(directory)
     except OSError as error:
         raise StateError(
             f"{target}: state not written ({error.strerror or error}); the former state is kept"
@@ -97,9 +98,21 @@ def _begin(directory: Path) -> tuple[int, Path]:
     except OSError as error:
         how = "name a directory that can be written by state.dir"
         if error.errno in {errno.EACCES, errno.EPERM}:
-            how = f"make it as root by `install -d -m 0700 -o {os.geteuid()} {directory}`, or {how}"
+            how = f"{_permitted(directory)}, or {how}"
         raise StateError(f"{directory}: cannot keep state there ({error.strerror or error}); {how}") from error
     return handle, Path(name)
+
+
+def _permitted(directory: Path) -> str:
+    """What makes a directory writable for this user. What lies in one that exists is to be readable, too."""
+    user, named = os.geteuid(), shlex.quote(str(directory))
+    try:
+        owner = directory.stat().st_uid
+    except OSError:
+        return f"make it as root by `install -d -m 0700 -o {user} {named}`"
+    if owner == user:
+        return f"make it writable by `chmod u+rwx {named}`"
+    return f"give it to this user as root by `chown -R {user} {named}`"
 
 
 def load_state(directory: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
@@ -227,7 +240,8 @@ def _remove_temporaries(directory: Path) -> None:
             leftover.unlink()
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Flush the names in a directory to the disk; raises OSError."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

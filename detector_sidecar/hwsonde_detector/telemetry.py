@@ -102,7 +102,7 @@ EPISODES_MARKED = _counter(
 )
 AUTOMATION = _counter(
     "automation_actions",
-    "Actions for incidents, by result: done, failed, only said because of a dry run, refused by a limit.",
+    "Actions for incidents, by result: done, failed, only said because of a dry run, refused by a limit or because it could not be written down.",
     "result",
     ("done", "failed", "dry_run", "refused"),
 )

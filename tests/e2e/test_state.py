@@ -38,7 +38,12 @@ def test_a_full_disk_costs_only_the_saving(host: SimulatedHost, learned: Path, t
         house.until(lambda _: (data / "detector" / "state.npz").read_bytes() != saved, 20, "saving works again")
         assert house.events == [], house.seen()
     assert (data / "detector" / "state.npz").read_bytes() != kept
-    assert sorted(path.name for path in (data / "detector").iterdir()) == ["incidents", "state.npz", "web.key"]
+    assert sorted(path.name for path in (data / "detector").iterdir()) == [
+        "incidents",
+        "state.lock",
+        "state.npz",
+        "web.key",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -63,5 +68,6 @@ def test_a_damaged_state_is_set_aside_and_learned_anew(
         assert len(said) == 1, f"{said}; {house.seen()}"
         assert "Traceback" not in house.log("detector")
         assert house.events == [], house.seen()
-    aside = [path for path in (data / "detector").iterdir() if path.name not in {"incidents", "state.npz", "web.key"}]
+    usual = {"incidents", "state.lock", "state.npz", "web.key"}
+    aside = [path for path in (data / "detector").iterdir() if path.name not in usual]
     assert [path.read_bytes() for path in aside] == [damaged]

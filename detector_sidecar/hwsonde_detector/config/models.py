@@ -254,7 +254,7 @@ class State(Section):
 
     dir: Annotated[Path, FilePath()] | None = Field(
         default=Path("/var/lib/hwsonde-detector"),
-        description="Folder; null: nothing is kept and every start learns anew.",
+        description="Folder, which no other detector may use; null: nothing is kept and every start learns anew.",
     )
     save_interval: Annotated[int, Span(SECOND, 24 * HOUR)] = Field(
         default=60 * SECOND, description="How often it is saved besides at episodes and at the end."

@@ -23,6 +23,7 @@ import urllib3.exceptions
 
 from hwsonde_detector.clock import Clock
 from hwsonde_detector.errors import DetectorError
+from hwsonde_detector.incidents.audit import append_record, read_audit, read_unfinished
 from hwsonde_detector.incidents.entry import Entry
 from hwsonde_detector.incidents.policy import Act, Budget, Policy, Why
 
@@ -31,8 +32,6 @@ log = logging.getLogger("hwsonde_detector.automation")
 FILE_NAME = "automation.log"
 _QUEUED = 1000
 _STOP_S = 2.0
-_MOST_AUDIT = 8 << 20
-_TAIL = 1 << 20
 _SAID = 200
 _READ = 4096
 # Incidents that nothing was to be done for in any case: a line in the log each, so that nobody wonders, and no more.
@@ -214,6 +213,8 @@ class Automation:
         self._count = count
         self._budget = Budget()
         self._passed_over: OrderedDict[str, None] = OrderedDict()
+        self._begun: Entry | None = None
+        self._over = False
         self._queue: queue.Queue[Entry | None] = queue.Queue(_QUEUED)
         self._thread = threading.Thread(target=self._run, name="automation", daemon=True)
 
@@ -221,14 +222,26 @@ class Automation:
         """Read what was done before, and act from now on."""
         if self._audit is not None:
             self._budget.remember(read_audit(self._audit, dry_run=self._policy.dry_run))
+            for act in read_unfinished(self._audit):
+                self._tell_unfinished(act)
         self._thread.start()
 
     def stop(self) -> None:
-        """Act no more; what is under way may go on for a moment."""
-        if self._thread.is_alive():
-            with suppress(queue.Full):
-                self._queue.put_nowait(None)
-            self._thread.join(_STOP_S)
+        """Act no more; what is under way is not waited for beyond a moment."""
+        if not self._thread.is_alive():
+            return
+        with suppress(queue.Full):
+            self._queue.put_nowait(None)
+        self._thread.join(_STOP_S)
+        self._over = True
+        entry = self._begun
+        if entry is not None:
+            # Not ended with us: a drain may be what ends us.
+            log.warning(
+                "begun %s (%s) and not over: it is not waited for, and nobody ends it after automation.timeout",
+                entry.host,
+                entry.id,
+            )
 
     def hear(self, entry: Entry, what: str) -> None:
         """An incident was opened or closed; called by the loop, never waits."""
@@ -250,16 +263,52 @@ class Automation:
             self._note(entry, now_ms, "refused", f"nothing is done: {why}")
             return
         told = self._tell(entry)
-        for action in self._actions:
-            if why is Why.DRY_RUN:
+        if why is Why.DRY_RUN:
+            for action in self._actions:
                 self._note(entry, now_ms, "dry_run", f"dry run, would do: {action.words}")
-                continue
+            return
+        if not self._begin(entry, now_ms):
+            return
+        self._begun = entry
+        try:
+            self._act(entry, now_ms, told)
+        finally:
+            self._begun = None
+
+    def _act(self, entry: Entry, now_ms: int, told: Mapping[str, Any]) -> None:
+        for action in self._actions:
             try:
                 action.run(told)
             except ActionError as error:
                 self._note(entry, now_ms, "failed", f"{action.words}: {error}")
             else:
                 self._note(entry, now_ms, "done", action.words)
+
+    def _begin(self, entry: Entry, now_ms: int) -> bool:
+        """Write that it is acted on before it is, so that it counts whatever becomes of this process; False where that cannot be written."""
+        words = ", ".join(action.words for action in self._actions)
+        try:
+            self._record(now_ms, "begun", Act(now_ms, entry.host, entry.id), words)
+        except OSError as error:
+            self._budget.take_back(entry.id)
+            self._count("refused")
+            log.error(  # noqa: TRY400 - one line
+                "refused %s (%s): nothing is done: %s cannot be written (%s), by which the limits are kept after a restart; make room there",
+                entry.host,
+                entry.id,
+                self._audit,
+                error.strerror or error,
+            )
+            return False
+        log.info("begun %s (%s): %s", entry.host, entry.id, words)
+        return True
+
+    def _tell_unfinished(self, act: Act) -> None:
+        """Say once that the end of something will never be known."""
+        text = "no end of it was written: whether it worked is not known, and it is not tried again"
+        log.warning("begun %s (%s): %s", act.host, act.incident, text)
+        with suppress(OSError):
+            self._record(self._clock.now_ms(), "unknown", act, text)
 
     def _pass_over(self, entry: Entry, reason: str) -> None:
         if entry.id in self._passed_over:
@@ -273,45 +322,21 @@ class Automation:
         self._count(result)
         level = logging.ERROR if result == "failed" else logging.WARNING if result == "refused" else logging.INFO
         log.log(level, "%s %s (%s): %s", result, entry.host, entry.id, text)
-        if self._audit is None:
-            return
-        record = {"at_ms": now_ms, "result": result, "incident": entry.id, "host": entry.host, "text": text}
         try:
-            _append(self._audit, json.dumps(record).encode() + b"\n")
+            self._record(now_ms, result, Act(now_ms, entry.host, entry.id), text)
         except OSError as error:
             log.warning("%s: not written (%s)", self._audit, error.strerror or error)
 
+    def _record(self, now_ms: int, result: str, act: Act, text: str) -> None:
+        """Append to the audit file, on the disk when this returns; raises OSError."""
+        if self._audit is not None:
+            append_record(self._audit, now_ms, result, act, text)
+
     def _run(self) -> None:
         while (entry := self._queue.get()) is not None:
+            if self._over:
+                return
             try:
                 self.handle(entry)
             except Exception as error:  # noqa: BLE001 - a defect here must not end the acting
                 log.error("incident %s: %s: %s, a defect", entry.id, type(error).__name__, error)  # noqa: TRY400
-
-
-def _append(path: Path, content: bytes) -> None:
-    """Append to a file for its owner alone; one that has grown large is put aside under another name, in place of the one before."""
-    with suppress(FileNotFoundError):
-        if path.stat().st_size >= _MOST_AUDIT:
-            path.replace(path.with_name(f"{path.name}.1"))
-    with open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.write(content)
-
-
-def read_audit(path: Path, *, dry_run: bool) -> list[Act]:
-    """What was done, by the newest part of an audit file; with ``dry_run`` what would have been, too. Damaged lines are passed over."""
-    counted = ("done", "failed", "dry_run") if dry_run else ("done", "failed")
-    lines: list[bytes] = []
-    for one in (path.with_name(f"{path.name}.1"), path):
-        with suppress(OSError), open(one, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(size - _TAIL, 0))
-            lines += file.read().splitlines()
-    found: dict[str, Act] = {}
-    for line in lines:
-        with suppress(ValueError, KeyError, TypeError):
-            record = json.loads(line)
-            if record["result"] in counted:
-                name = str(record["incident"])
-                found.setdefault(name, Act(int(record["at_ms"]), str(record["host"]), name))
-    return list(found.values())

@@ -29,7 +29,7 @@ _PEER_WINDOWS = 120
 # For how long the explanation of an open incident serves all who ask.
 _FRESH_MS = 4000
 _STOP_S = 5.0
-# How often what is kept is looked through for what is too old.
+# How often what is kept is looked through for what is too old, and what could not be written is tried again.
 _FORGET_S = 60.0
 _NAN = float("nan")
 
@@ -216,7 +216,7 @@ class Book:
         Raises
         ------
         StateError
-            It could not be written; it holds until the end of the process.
+            It could not be written; it holds until the end of the process, and is written as soon as that can be done.
         """
         if self.get(name) is None:
             return None
@@ -249,8 +249,10 @@ class Book:
             except queue.Empty:
                 # Where nothing closes, what was kept grows old all the same.
                 self.store.forget_old(self._clock.now_ms())
+                self._write_again()
                 continue
             if watched is None:
+                self._write_again()
                 return
             self._write(watched)
 
@@ -267,12 +269,22 @@ class Book:
         except StateError as error:
             self._failed(str(error))
         else:
-            if self._failing:
-                log.info("incidents: are written again")
-            self._failing = ""
+            self._write_again(worked=True)
         with self._lock:
             self._closing.pop(entry.id, None)
             self._shadow.pop(entry.identity, None)
+
+    def _write_again(self, *, worked: bool = False) -> None:
+        """Try again what a full disk kept from being written; ``worked``: one was written just now."""
+        try:
+            late = self.store.write_again()
+        except StateError as error:
+            self._failed(str(error))
+            return
+        if late or (worked and self._failing):
+            log.info("incidents: are written again%s", f", with {late} that could not be before" if late else "")
+        if late or worked:
+            self._failing = ""
 
     def _failed(self, message: str) -> None:
         if message.partition(":")[0] != self._failing:

@@ -84,7 +84,7 @@ class Index:
         lines = [_line(record) for record in records]
         with open(self.path, "ab") as file:
             # What a full disk cut off ends here, so that only that line is lost.
-            file.write(b"".join(lines) if _ends_whole(self.path) else b"\n" + b"".join(lines))
+            file.write(b"".join(lines) if ends_whole(self.path) else b"\n" + b"".join(lines))
             file.flush()
             os.fsync(file.fileno())
         self._lines += len(lines)
@@ -127,7 +127,8 @@ def _line(record: Mapping[str, Any]) -> bytes:
     return b"%08x %b\n" % (zlib.crc32(text), text)
 
 
-def _ends_whole(path: Path) -> bool:
+def ends_whole(path: Path) -> bool:
+    """Whether the last line of a file was written to its end; raises OSError."""
     with open(path, "rb") as file:
         if file.seek(0, os.SEEK_END) == 0:
             return True

@@ -90,6 +90,10 @@ class Budget:
         self.acts.append(Act(now_ms, entry.host, entry.id))
         return Why.DRY_RUN if policy.dry_run else Why.ACT
 
+    def take_back(self, incident: str) -> None:
+        """Forget what was noted as done and was not."""
+        self.acts = deque(act for act in self.acts if act.incident != incident)
+
     def remember(self, acts: Iterable[Act]) -> None:
         """Take what was done before this process began."""
         self.acts.extend(sorted(acts, key=lambda act: act.at_ms))

@@ -61,6 +61,8 @@ class Store:
         self._memory: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
         # What was said of incidents that are not closed yet.
         self._early: Early = OrderedDict()
+        # Incidents of which something could not be written, in order; whoever writes looks at it.
+        self._owed: dict[str, None] = {}
 
     def open(self, now_ms: int) -> list[str]:
         """Read what is kept; gives one line for each thing that was damaged, or for all of it where a newer version wrote it.
@@ -143,7 +145,7 @@ class Store:
         Raises
         ------
         StateError
-            It could not be written; it is then known until the end of the process.
+            It could not be written; it is known until the end of the process, and `write_again` writes it.
         """
         with self._disk:
             with self._lock:
@@ -152,14 +154,13 @@ class Store:
                 self._memory[entry.id] = document
             try:
                 if self.folder is not None and self._index is not None:
-                    replace_file(self.folder / f"{entry.id}.json.gz", _packed(entry, document))
-                    self._append(self._index, [{"entry": entry_document(entry)}])
+                    self._write(self.folder, self._index, entry, document)
                     with self._lock:
                         del self._memory[entry.id]
+                    self._owed.pop(entry.id, None)
             except OSError as error:
-                raise StateError(
-                    f"{self.folder}: incident {entry.id} not written ({error.strerror or error}); make room"
-                ) from error
+                self._owed[entry.id] = None
+                raise self._unwritten(entry.id, error) from error
             finally:
                 with self._lock:
                     while len(self._memory) > _IN_MEMORY:
@@ -177,7 +178,7 @@ class Store:
         Raises
         ------
         StateError
-            It could not be written; it holds until the end of the process.
+            It could not be written; it holds until the end of the process, and `write_again` writes it.
         """
         with self._disk:
             with self._lock:
@@ -187,7 +188,21 @@ class Store:
             try:
                 self._append(self._index, [mark_record(name, (mark, at_ms, by))])
             except OSError as error:
+                self._owed[name] = None
                 raise StateError(f"{self.folder}: index not written ({error.strerror or error}); make room") from error
+
+    def write_again(self) -> int:
+        """Write what could not be written before; gives of how many incidents that was.
+
+        Raises
+        ------
+        StateError
+            It still cannot be.
+        """
+        with self._disk:
+            owed = tuple(self._owed)
+        # Whoever marks one meanwhile waits for one of them, not for all.
+        return sum(self._write_owed(name) for name in owed)
 
     def marked_early(self, name: str) -> Said | None:
         """What was said of an incident that is not closed yet: what, when, by whom."""
@@ -275,6 +290,7 @@ class Store:
             for entry in gone:
                 del self._entries[entry.id]
                 self._memory.pop(entry.id, None)
+                self._owed.pop(entry.id, None)
             self._listed = self._marks = None
         if self.folder is None or self._index is None:
             return
@@ -286,6 +302,37 @@ class Store:
             self._append(self._index, [{"gone": entry.id} for entry in gone])
         except OSError as error:
             log.warning("%s: old incidents could not be removed (%s)", self.folder, error.strerror or error)
+
+    def _write_owed(self, name: str) -> bool:
+        with self._disk:
+            folder, index = self.folder, self._index
+            if folder is None or index is None or name not in self._owed:
+                return False
+            with self._lock:
+                entry, said, document = self._entries.get(name), self._early.get(name), self._memory.get(name)
+            try:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if entry is not None:
+                    self._write(folder, index, entry, document)
+                elif said is not None:
+                    self._append(index, [mark_record(name, said)])
+            except OSError as error:
+                # The next try begins with another one: it may be this one alone that cannot be written.
+                self._owed[name] = self._owed.pop(name)
+                raise self._unwritten(name, error) from error
+            with self._lock:
+                self._memory.pop(name, None)
+            del self._owed[name]
+            return entry is not None or said is not None
+
+    def _write(self, folder: Path, index: Index, entry: Entry, document: Mapping[str, Any] | None) -> None:
+        """Write an incident; one whose explanation was let go, or lies there already, to the index alone."""
+        if document is not None:
+            replace_file(folder / f"{entry.id}.json.gz", _packed(entry, document))
+        self._append(index, [{"entry": entry_document(entry)}])
+
+    def _unwritten(self, name: str, error: OSError) -> StateError:
+        return StateError(f"{self.folder}: incident {name} not written ({error.strerror or error}); make room")
 
     def _append(self, index: Index, records: Iterable[Mapping[str, Any]]) -> None:
         index.append(records)

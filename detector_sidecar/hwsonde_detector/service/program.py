@@ -13,11 +13,12 @@ from hwsonde_detector import __version__, logs, telemetry
 from hwsonde_detector.clock import Clock, SystemClock
 from hwsonde_detector.config import Config, reload_config
 from hwsonde_detector.config.web_file import read_web_file
-from hwsonde_detector.errors import ArchiveError, ConfigError
+from hwsonde_detector.errors import ArchiveError, ConfigError, StateError
 from hwsonde_detector.keys import load_key
 from hwsonde_detector.protection import Keeper
 from hwsonde_detector.published import Published
 from hwsonde_detector.service.desk import Desk
+from hwsonde_detector.service.locking import Locks
 from hwsonde_detector.service.loop import Loop
 from hwsonde_detector.service.parts import Parts
 from hwsonde_detector.service.saving import Saver
@@ -52,7 +53,7 @@ def run(config: Config, *, config_path: Path | None = None) -> int:
     Raises
     ------
     DetectorError
-        Something that only the operator can mend: the address is taken, a profile is wrong.
+        Something that only the operator can mend: the address is taken, a profile is wrong, another detector has the folder of the state.
     """
     clock = SystemClock()
     signals = Signals(clock.wake)
@@ -81,10 +82,16 @@ class Program:
         self._path = config_path
         self._counters = Counters()
         self._history = History()
-        self._desk = Desk(config, clock, self._counters, self._history, load_key(config.state.dir))
-        self._loop = self._make_loop(build(config))
-        # Bound before anything is read, so that a taken port is told at once.
-        self._web = self._make_web()
+        # Before anything is looked for or made in the folder.
+        self._locks = Locks(config.state.dir)
+        try:
+            self._desk = Desk(config, clock, self._counters, self._history, load_key(config.state.dir))
+            self._loop = self._make_loop(build(config))
+            # Bound before anything is read, so that a taken port is told at once.
+            self._web = self._make_web()
+        except BaseException:
+            self._locks.release()
+            raise
 
     @property
     def port(self) -> int:
@@ -95,7 +102,7 @@ class Program:
         """Turn the loop until told to stop."""
         self._signals.install()
         # One loop, small matrices: more threads in the linear algebra only steal time from the jobs beside us.
-        with threadpool_limits(limits=1):
+        with self._locks, threadpool_limits(limits=1):
             log.info(
                 "hwsonde-detector %s: page at port %d, reading %s", __version__, self.port, self._loop.parts.address
             )
@@ -128,8 +135,11 @@ class Program:
         """Read the configuration again; a wrong one changes nothing."""
         try:
             config = reload_config(self.config)
+            if config.state.dir != self.config.state.dir:
+                self._locks.take(config.state.dir)
             change = rebuild(config, self._loop.parts, self.config)
-        except (ConfigError, ArchiveError) as error:
+        except (ConfigError, ArchiveError, StateError) as error:
+            self._locks.keep(self.config.state.dir)
             self._counters.add(telemetry.RELOADS, 1, "failed")
             self._loop.reload_ok = False
             for line in str(error).splitlines():
@@ -143,6 +153,7 @@ class Program:
         if config.state != self.config.state:
             self._loop.saver = self._make_saver(config)
             self._loop.saver.prepare(self._clock.now_ms(), self._clock.monotonic())
+            self._locks.keep(config.state.dir)
         logs.set_up(config.log.level, config.log.format)
         self.config = config
         self._loop.reload_ok, self._loop.reloaded_ms = True, self._clock.now_ms()

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from hwsonde_detector import telemetry
 from hwsonde_detector.config.loading import parse_config
-from hwsonde_detector.incidents.automation import Action, ActionError, Automation, Command, Webhook, filled, read_audit
+from hwsonde_detector.incidents.audit import read_audit, read_unfinished
+from hwsonde_detector.incidents.automation import Action, ActionError, Automation, Command, Webhook, filled
 from hwsonde_detector.incidents.entry import Entry, entry_of
 from hwsonde_detector.incidents.marking import Inbox, Marker
 from hwsonde_detector.incidents.pages import summary
@@ -100,8 +101,112 @@ def test_what_was_done_counts_after_a_restart(tmp_path: Path) -> None:
     assert read_audit(tmp_path / "none", dry_run=True) == []
 
 
+class Killed(BaseException):
+    """Nothing that comes after it is done."""
+
+
+class Fatal(Fake):
+    """What is done ends the detector, as a drain of its own node does."""
+
+    def run(self, told) -> None:
+        super().run(told)
+        raise Killed
+
+
+def test_what_was_begun_counts_after_the_end_of_the_detector(tmp_path: Path, monkeypatch, caplog) -> None:
+    audit, flushed = tmp_path / "audit", []
+    monkeypatch.setattr(os, "fsync", lambda number: flushed.append(os.fstat(number).st_ino))
+    made, fake, _, _ = automation(Policy(dry_run=False, hosts=1), audit, Fatal())
+    with pytest.raises(Killed):
+        made.handle(incident("n1"))
+    assert len(fake.told) == 1
+    assert flushed == [audit.stat().st_ino, tmp_path.stat().st_ino], "it was on the disk before it was done"
+    caplog.clear()
+    for times in (1, 2):
+        again, fake, _, counted = automation(Policy(dry_run=False, hosts=1), audit)
+        again.start()
+        again.hear(incident("n1"), "opened")
+        again.hear(incident("n2"), "opened")
+        again.stop()
+        assert (fake.told, counted) == ([], ["refused", "refused"])
+        told = [one.getMessage() for one in caplog.records if "whether it worked is not known" in one.getMessage()]
+        assert len(told) == 1, f"start {times}: it is said once"
+        assert told[0].startswith(f"begun a/n1 ({incident('n1').id}): no end of it was written")
+
+
+def test_what_ended_is_not_unfinished(tmp_path: Path) -> None:
+    made, fake, _, _ = automation(Policy(dry_run=False, hosts=3), tmp_path / "audit")
+    made.handle(incident("n1"))
+    fake.failing = "it ended with 1: no"
+    made.handle(incident("n2"))
+    assert read_unfinished(tmp_path / "audit") == []
+    results = [json.loads(line)["result"] for line in (tmp_path / "audit").read_text().splitlines()]
+    assert results == ["begun", "done", "begun", "failed"]
+
+
+def test_what_cannot_be_written_down_is_not_done(tmp_path: Path, caplog) -> None:
+    audit = tmp_path / "audit"
+    audit.mkdir()
+    made, fake, _, counted = automation(Policy(dry_run=False, hosts=1, per_hour=1), audit)
+    made.handle(incident("n1"))
+    assert (fake.told, counted) == ([], ["refused"])
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith(f"refused a/n1 ({incident('n1').id}): nothing is done: {audit} cannot be written (")
+    audit.rmdir()
+    made.handle(incident("n2"))
+    assert [told["host"] for told in fake.told] == ["a/n2"], "what was not done counts for nothing"
+
+
+def test_a_line_that_was_cut_off_costs_itself_alone(tmp_path: Path) -> None:
+    (tmp_path / "audit").write_bytes(b'{"cut')
+    made, _, _, _ = automation(Policy(dry_run=False), tmp_path / "audit", Fatal())
+    with pytest.raises(Killed):
+        made.handle(incident("n1"))
+    assert [act.host for act in read_audit(tmp_path / "audit", dry_run=False)] == ["a/n1"]
+
+
+def test_a_storm_of_refusals_hides_nothing_of_what_was_done(tmp_path: Path) -> None:
+    made, _, _, _ = automation(Policy(dry_run=False, hosts=1), tmp_path / "audit")
+    for place in range(3):
+        made.handle(incident(f"n{place}"))
+    done, other, refused, last = (tmp_path / "audit").read_bytes().splitlines(keepends=True)
+    (tmp_path / "audit").write_bytes(done + other + refused * (2_000_000 // len(refused)) + last)
+    assert [act.host for act in read_audit(tmp_path / "audit", dry_run=False)] == ["a/n0"]
+
+
+class Long(Fake):
+    """What is done takes until it is told to end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began, self.end = threading.Event(), threading.Event()
+
+    def run(self, told) -> None:
+        super().run(told)
+        self.began.set()
+        self.end.wait(30)
+
+
+def test_what_is_under_way_at_the_end_is_told_of_and_nothing_more_begun(tmp_path: Path, monkeypatch, caplog) -> None:
+    monkeypatch.setattr("hwsonde_detector.incidents.automation._STOP_S", 0.05)
+    made, fake, _, _ = automation(LIVE, tmp_path / "audit", Long())
+    made.start()
+    made.hear(incident("n1"), "opened")
+    made.hear(incident("n2"), "opened")
+    assert fake.began.wait(30)
+    made.stop()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        f"begun a/n1 ({incident('n1').id}) and not over: it is not waited for, and nobody ends it after automation.timeout"
+    ]
+    assert [act.host for act in read_audit(tmp_path / "audit", dry_run=False)] == ["a/n1"]
+    fake.end.set()
+    made._thread.join(30)
+    assert not made._thread.is_alive()
+    assert [told["host"] for told in fake.told] == ["a/n1"]
+
+
 def test_a_large_audit_file_is_put_aside_and_still_counts(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("hwsonde_detector.incidents.automation._MOST_AUDIT", 50)
+    monkeypatch.setattr("hwsonde_detector.incidents.audit._MOST", 200)
     made, fake, _, _ = automation(Policy(dry_run=False, hosts=5), tmp_path / "audit")
     for place in range(2):
         made.handle(incident(f"n{place}"))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,6 +103,59 @@ def test_a_full_disk_is_told_once_and_loses_nothing_of_the_present(tmp_path: Pat
     written(made)
     assert len([record for record in caplog.records if "not written" in record.message]) == 1
     assert all(made.document(entry.id)["causes"] for entry in made.entries())
+
+
+class FullDisk:
+    """Nothing reaches the disk until there is room."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full = True
+        monkeypatch.setattr(os, "fsync", self.fsync)
+
+    def fsync(self, number: int) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def patiently(holds: Callable[[], bool]) -> None:
+    ends = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+def infos(caplog) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelname == "INFO"]
+
+
+@pytest.mark.parametrize("when", ["after a while", "at the end", "with the next one"])
+def test_what_met_a_full_disk_is_written_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog, when: str
+) -> None:
+    caplog.set_level("INFO", "hwsonde_detector.incidents")
+    made, history, _ = book(tmp_path)
+    for place in range(2):
+        run(made, history, ONSET + 40_000 * place)
+    documents = {entry.id: made.document(entry.id) for entry in made.entries()}
+    disk = FullDisk(monkeypatch)
+    if when == "after a while":
+        monkeypatch.setattr(books, "_FORGET_S", 0.02)
+    made.start()
+    try:
+        patiently(lambda: not made._closing)
+        assert len([record for record in caplog.records if "not written" in record.message]) == 1
+        disk.full = False
+        if when == "with the next one":
+            run(made, history, ONSET + 80_000)
+        if when != "at the end":
+            patiently(lambda: bool(infos(caplog)))
+            assert len(list(tmp_path.glob("*.json.gz"))) == len(made.entries())
+    finally:
+        made.stop()
+    assert infos(caplog) == ["incidents: are written again, with 2 that could not be before"]
+    again, _, _ = book(tmp_path)
+    assert again.entries() == made.entries()
+    assert {name: again.document(name) for name in documents} == documents
 
 
 def test_what_a_newer_version_kept_is_told_once_and_the_present_goes_on_in_memory(tmp_path: Path, caplog) -> None:

@@ -271,6 +271,52 @@ def test_a_folder_that_cannot_be_written_is_one_line_and_nothing_is_lost_meanwhi
     assert len(store.entries()) == 2
 
 
+def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
+    """Also a mark, and an incident whose explanation did not fit into memory any more; one that is gone by then is not."""
+    store = filled(tmp_path, 1, most=4)
+    index, aside = tmp_path / "index.log", tmp_path / "aside"
+    index.rename(aside)
+    index.mkdir()
+    for place in range(1, 6):
+        with pytest.raises(StateError, match="make room"):
+            store.add(entry(place), {"place": place}, NOW)
+    assert len(store._owed) == 4, "one is gone"
+    for place in (3, 7):
+        with pytest.raises(StateError, match="make room"):
+            store.mark(entry(place).id, Mark.NOISE, NOW, "ann")
+    with pytest.raises(StateError, match=r"incident .* not written .*; make room"):
+        store.write_again()
+    (tmp_path / f"{entry(2).id}.json.gz").unlink()
+    store._memory.pop(entry(2).id)
+    index.rmdir()
+    aside.rename(index)
+    assert store.write_again() == 5
+    assert store.write_again() == 0
+    again, said = opened(tmp_path, most=4)
+    assert said == []
+    assert [one.id for one in again.entries()] == [entry(place).id for place in (5, 4, 3, 2)]
+    assert again.entries() == store.entries()
+    assert again.get(entry(3).id).mark is Mark.NOISE
+    assert again.marked_early(entry(7).id) == (Mark.NOISE, NOW, "ann")
+    kept = [again.document(entry(place).id) for place in (5, 4, 3, 2)]
+    assert kept == [{"place": 5}, {"place": 4}, {"place": 3}, None]
+
+
+def test_one_that_cannot_be_written_at_all_does_not_keep_the_others_from_it(tmp_path: Path) -> None:
+    store = filled(tmp_path, 0)
+    blocks = [tmp_path / f"{entry(place).id}.json.gz.new" for place in range(3)]
+    for place, block in enumerate(blocks):
+        block.mkdir()
+        with pytest.raises(StateError):
+            store.add(entry(place), {"place": place}, NOW)
+    for block in blocks[1:]:
+        block.rmdir()
+    for _ in range(2):
+        with pytest.raises(StateError, match=entry(0).id):
+            store.write_again()
+    assert {one.id for one in opened(tmp_path)[0].entries()} == {entry(1).id, entry(2).id}
+
+
 def test_without_a_folder_all_is_kept_in_memory() -> None:
     store = Store(None, most=3)
     assert store.open(NOW) == []

@@ -14,9 +14,10 @@ import requests
 
 from hwsonde_detector.clock import SystemClock
 from hwsonde_detector.config.loading import load_config
-from hwsonde_detector.errors import ConfigError
+from hwsonde_detector.errors import ConfigError, StateError
 from hwsonde_detector.incidents.book import Book, Mode
 from hwsonde_detector.incidents.store import FOLDER, Store
+from hwsonde_detector.service import locking
 from hwsonde_detector.service.program import Program
 from hwsonde_detector.service.signals import Signals
 from hwsonde_detector.web.history import History
@@ -92,3 +93,50 @@ def test_a_wrong_file_of_users_ends_the_start_with_one_line(tmp_path: Path) -> N
         pass
     assert "\n" not in str(caught.value)
     assert "plain" not in str(caught.value)
+    locking.Locks(tmp_path / "state").release()
+
+
+def own(folder: Path, state: Path) -> Path:
+    """A configuration in a folder of its own that keeps its state somewhere."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "detector.yaml"
+    file.write_text(
+        f"source: {{url: 'http://127.0.0.1:1', history: 0s}}\nweb: {{listen: '127.0.0.1:0'}}\nstate: {{dir: {state}}}\n"
+    )
+    return file
+
+
+def reloads(address: str, result: str, count: int) -> None:
+    """Wait for so many reloads with this result."""
+    ends, line = time.monotonic() + 30, f'\nhwsonde_detector_reloads_total{{result="{result}"}} {count}\n'
+    while line not in requests.get(f"{address}/metrics", timeout=10).text:
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+
+
+def test_a_folder_that_another_detector_has_is_not_taken_by_a_reload_nor_at_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(locking, "_PATIENCE_S", 0.0)
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    with running(own(tmp_path / "b", ours)) as (address, signals):
+        with running(own(tmp_path / "a", theirs)):
+            with pytest.raises(StateError, match=f"^{theirs}: another detector"), running(own(tmp_path / "c", theirs)):
+                pass
+            own(tmp_path / "b", theirs)
+            signals.tell(reload=True)
+            reloads(address, "failed", 1)
+            (told,) = [one.getMessage() for one in caplog.records if "old configuration stays" in one.getMessage()]
+            assert f"{theirs}: another detector" in told
+            # With the folder that it has all is well again.
+            own(tmp_path / "b", ours)
+            signals.tell(reload=True)
+            reloads(address, "ok", 1)
+        own(tmp_path / "b", theirs)
+        signals.tell(reload=True)
+        reloads(address, "ok", 2)
+        for taken in (ours, theirs):
+            with pytest.raises(StateError, match=f"^{taken}: another detector"):
+                locking.Locks(taken)
+    for left in (ours, theirs):
+        locking.Locks(left).release()

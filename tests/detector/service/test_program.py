@@ -211,8 +211,10 @@ def test_a_damaged_state_is_set_aside_and_a_taken_port_is_one_line(prometheus: S
     with running(tmp_path, url(prometheus)) as program:
         program.until(lambda: program.get("/-/ready").status_code == 200)
         assert len([line for line in program.lines() if "damaged" in line]) == 1
+        # Its folder is its own: of one that is taken another line tells.
+        own = str(tmp_path / "other")
         done = subprocess.run(
-            [sys.executable, "-m", "hwsonde_detector", "run", "--config.file", str(program.file)],
+            [sys.executable, "-m", "hwsonde_detector", "run", "--config.file", str(program.file), "--state.dir", own],
             capture_output=True,
             text=True,
             timeout=60,
@@ -224,3 +226,27 @@ def test_a_damaged_state_is_set_aside_and_a_taken_port_is_one_line(prometheus: S
         (line,) = done.stderr.splitlines()
         assert f"cannot listen on 127.0.0.1:{program.port}" in line
         assert program.stop() == 0
+
+
+def test_of_two_with_one_folder_the_second_ends_with_one_line(prometheus: Server, tmp_path: Path) -> None:
+    with running(tmp_path, url(prometheus)) as program:
+        program.until(lambda: program.get("/-/ready").status_code == 200)
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "hwsonde_detector", "run", "--config.file", str(program.file)),
+                *("--web.listen-address", f"127.0.0.1:{free_port()}"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env=ENVIRONMENT,
+        )
+        assert done.returncode == 2
+        (line,) = done.stderr.splitlines()
+        assert f"{tmp_path / 'state'}: another detector that runs keeps its state there; end that one, or name" in line
+        program.process.kill()
+        # Not waited for: what follows a kill is not refused.
+        with running(tmp_path, url(prometheus)) as again:
+            again.until(lambda: again.get("/-/ready").status_code == 200)
+            assert again.stop() == 0

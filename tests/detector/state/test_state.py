@@ -221,9 +221,17 @@ def test_a_directory_is_checked_before_there_is_a_state(tmp_path: Path, monkeypa
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Path, "mkdir", forbidden)
-    with pytest.raises(StateError) as caught:
-        check_directory(tmp_path)
-    assert f"make it as root by `install -d -m 0700 -o {os.geteuid()} {tmp_path}`, or name" in str(caught.value)
+    for place, user, how in [
+        (tmp_path / "none", os.geteuid(), f"make it as root by `install -d -m 0700 -o {os.geteuid()} {tmp_path}/none`"),
+        (tmp_path, os.geteuid(), f"make it writable by `chmod u+rwx {tmp_path}`"),
+        # What lies there already would stay another's with the folder alone.
+        (tmp_path, 12345, f"give it to this user as root by `chown -R 12345 {tmp_path}`"),
+    ]:
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        with pytest.raises(StateError) as caught:
+            check_directory(place)
+        assert f"; {how}, or name a directory that can be written by state.dir" in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_state_that_cannot_be_read_stays_where_it_is(tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""What automation decided and did: a file of JSON lines that is only appended to, from which its limits are counted again after a restart."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from hwsonde_detector.incidents.index import ends_whole
+from hwsonde_detector.incidents.policy import Act
+from hwsonde_detector.state import sync_directory
+
+_MOST = 8 << 20
+# What is acted on counts from its beginning: whoever acts may not be there any more when it ends.
+_ACTED = ("begun", "done", "failed")
+# Of this nothing is counted, and of a storm there may be thousands.
+_REFUSED = "refused"
+_ENDED = ("done", "failed", "unknown")
+
+
+def append_record(path: Path, at_ms: int, result: str, act: Act, text: str) -> None:
+    """Append what became of an incident; it is on the disk when this returns, but for what was refused.
+
+    The file is for its owner alone. One that has grown large is put aside under another name, in place of the one before.
+
+    Raises
+    ------
+    OSError
+        It could not be written.
+    """
+    record = {"at_ms": at_ms, "result": result, "incident": act.incident, "host": act.host, "text": text}
+    line = json.dumps(record).encode() + b"\n"
+    with suppress(FileNotFoundError):
+        if path.stat().st_size >= _MOST:
+            path.replace(path.with_name(f"{path.name}.1"))
+    with open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        # What a crash or a full disk cut off ends here, so that only that line is lost.
+        file.write(line if ends_whole(path) else b"\n" + line)
+        file.flush()
+        if result != _REFUSED:
+            os.fsync(file.fileno())
+    if result != _REFUSED:
+        sync_directory(path.parent)
+
+
+def read_audit(path: Path, *, dry_run: bool) -> list[Act]:
+    """What was done, by the newest part of an audit file; with ``dry_run`` what would have been, too. Damaged lines are passed over."""
+    counted = (*_ACTED, "dry_run") if dry_run else _ACTED
+    found: dict[str, Act] = {}
+    for result, act in _records(path):
+        if result in counted:
+            found.setdefault(act.incident, act)
+    return list(found.values())
+
+
+def read_unfinished(path: Path) -> list[Act]:
+    """What was begun and has no end, by the newest part of an audit file."""
+    found: dict[str, Act] = {}
+    for result, act in _records(path):
+        if result == "begun":
+            found[act.incident] = act
+        elif result in _ENDED:
+            found.pop(act.incident, None)
+    return list(found.values())
+
+
+def _records(path: Path) -> Iterator[tuple[str, Act]]:
+    refused = f'"result": "{_REFUSED}"'.encode()
+    lines: list[bytes] = []
+    for one in (path.with_name(f"{path.name}.1"), path):
+        with suppress(OSError), open(one, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - _MOST, 0))
+            lines += [line for line in file.read().splitlines() if refused not in line]
+    for line in lines:
+        with suppress(ValueError, KeyError, TypeError, OverflowError):
+            record = json.loads(line)
+            yield str(record["result"]), Act(int(record["at_ms"]), str(record["host"]), str(record["incident"]))
