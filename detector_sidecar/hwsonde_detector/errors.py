@@ -16,7 +16,26 @@ Tree::
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar
+
+TOO_LITTLE_MEMORY = "too little memory; raise MemoryMax= or `ulimit -v`"
+_DEEPEST = 20
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether it is memory that there was too little of, and nobody's defect; a library that cannot be loaded may say so too."""
+    one: BaseException | None = error
+    for _ in range(_DEEPEST):
+        if one is None:
+            break
+        if isinstance(one, MemoryError) or (isinstance(one, OSError) and one.errno == errno.ENOMEM):
+            return True
+        # In the words of the loader of libraries, whose error has no number.
+        if isinstance(one, ImportError) and "annot allocate memory" in str(one):
+            return True
+        one = one.__cause__ or one.__context__
+    return False
 
 
 class DetectorError(Exception):
