@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from hwsonde_detector import early
-from hwsonde_detector.errors import TOO_LITTLE_MEMORY, is_shortage
+from hwsonde_detector.errors import shortage
 
 
 def main() -> int:
@@ -14,10 +14,10 @@ def main() -> int:
     try:
         from hwsonde_detector import cli  # noqa: PLC0415 - a second's work, in which a signal may come
     except (MemoryError, ImportError, OSError) as error:
-        if not is_shortage(error):
+        if not (line := shortage(error)):
             raise
         if sys.stderr is not None:
-            sys.stderr.write(f"hwsonde-detector: {TOO_LITTLE_MEMORY}\n")
+            sys.stderr.write(f"hwsonde-detector: {line}\n")
         return 1 if early.serves(sys.argv[1:]) else 2
     return cli.main()
 

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, TextIO
 from hwsonde_detector import __version__, logs
 from hwsonde_detector.early import serves
 from hwsonde_detector.errors import (
-    TOO_LITTLE_MEMORY,
     ArchiveError,
     ConfigError,
     DetectorError,
     ListenError,
     SourceError,
-    is_shortage,
+    shortage,
 )
 from hwsonde_detector.help import EPILOGS, MAIN
 
@@ -93,8 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _give_up(error: Exception, arguments: Sequence[str]) -> int:
     """Name what nothing else caught; gives the status."""
-    if is_shortage(error):
-        _complain(TOO_LITTLE_MEMORY)
+    if line := shortage(error):
+        _complain(line)
         # Whatever else takes memory on this host may have ended by the time that the service is started again.
         return 1 if serves(arguments) else 2
     if not (isinstance(error, OSError) and _is_output(error)):
