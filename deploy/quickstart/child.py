@@ -76,6 +76,7 @@ class Child:
         self.log = log
         self.cwd = cwd
         self._process: subprocess.Popen[bytes] | None = None
+        self._began = 0
 
     @property
     def pid(self) -> int | None:
@@ -85,6 +86,8 @@ class Child:
     def start(self) -> None:
         """Start it; its group is its own, so that a Ctrl-C at the terminal reaches the supervisor alone."""
         with self.log.open("ab") as log:
+            # What is in it was said by an earlier process.
+            self._began = os.fstat(log.fileno()).st_size
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), *self.program.command],
                 stdin=subprocess.DEVNULL,
@@ -126,11 +129,18 @@ class Child:
             self.kill()
             self.wait(max(seconds, 1.0))
 
+    def bound_log(self) -> None:
+        """Keep its log small; what a cut leaves was said since the start."""
+        if bound_log(self.log):
+            self._began = 0
+
     def last_words(self) -> str:
-        """Last line of its log that says something: neither empty nor a part of a stack."""
+        """Last line of its log since it was started that says something: neither empty nor a part of a stack; empty where it said nothing."""
         with suppress(OSError), self.log.open("rb") as log:
-            log.seek(0, os.SEEK_END)
-            log.seek(max(0, log.tell() - TAIL_BYTES))
+            size = log.seek(0, os.SEEK_END)
+            # A file that somebody cut holds nothing from before the start.
+            began = self._began if self._began <= size else 0
+            log.seek(max(began, size - TAIL_BYTES))
             return words(log.read().decode(errors="replace"))
         return ""
 

@@ -255,7 +255,7 @@ class Stack:
         self._due.pop(name, None)
         self._since[name] = time.monotonic()
         child = self.children[name]
-        bound_log(child.log)
+        child.bound_log()
         try:
             child.start()
         except OSError as error:
@@ -290,7 +290,8 @@ class Stack:
             child = self.children[name]
             while not answers(child.program.port, child.program.ready):
                 if child.status() is not None:
-                    raise QuickstartError(f"{name} ended at its start: {child.last_words()} (log: {child.log})")
+                    said = child.last_words() or f"it said nothing, status {child.status()}"
+                    raise QuickstartError(f"{name} ended at its start: {said} (log: {child.log})")
                 if time.monotonic() > end:
                     raise QuickstartError(f"{name} is not ready after {seconds:.0f} s: see {child.log}")
                 time.sleep(0.05)
@@ -299,7 +300,7 @@ class Stack:
         """Start again what died, keep logs small; call it about once a second. What cannot be started is tried again later."""
         now = time.monotonic()
         for name, child in self.children.items():
-            bound_log(child.log)
+            child.bound_log()
             if name in self._held:
                 continue
             if name in self._due:

@@ -17,7 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from hwsonde_detector import __version__, logs
-from hwsonde_detector.errors import ArchiveError, ConfigError, DetectorError, ListenError, SourceError
+from hwsonde_detector.early import serves
+from hwsonde_detector.errors import (
+    ArchiveError,
+    ConfigError,
+    DetectorError,
+    ListenError,
+    SourceError,
+    shortage,
+)
 from hwsonde_detector.help import EPILOGS, MAIN
 
 try:
@@ -57,12 +65,13 @@ _SHORTEST_MS = 50
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says; give the exit status.
 
-    0 is good, 2 an error that the operator can mend, 1 a defect or an address that may be had later: then a service is started again.
+    0 is good, 2 an error that the operator can mend, 1 a defect, or an address or memory that may be had later: then a service is started again.
     """
     if sys.stdout is None or sys.stderr is None:
         _open_closed_streams()
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        return _do(joined(sys.argv[1:] if arguments is None else arguments))
+        return _do(joined(given))
     except DetectorError as error:
         for line in str(error).splitlines():
             _complain(line)
@@ -78,12 +87,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # noqa: BLE001 - the last line of defence: a defect is named on one line, too
-        if not (isinstance(error, OSError) and _is_output(error)):
-            logs.report(error)
-            return 1
-        _let_go(sys.stdout)
-        where = f"{error.filename}: it" if error.filename else "the output"
-        _complain(f"{where} cannot be written: {error.strerror or error}; make room, or send it elsewhere")
+        return _give_up(error, given)
+
+
+def _give_up(error: Exception, arguments: Sequence[str]) -> int:
+    """Name what nothing else caught; gives the status."""
+    if line := shortage(error):
+        _complain(line)
+        # Whatever else takes memory on this host may have ended by the time that the service is started again.
+        return 1 if serves(arguments) else 2
+    if not (isinstance(error, OSError) and _is_output(error)):
+        logs.report(error)
+        return 1
+    _let_go(sys.stdout)
+    where = f"{error.filename}: it" if error.filename else "the output"
+    _complain(f"{where} cannot be written: {error.strerror or error}; make room, or send it elsewhere")
     return 2
 
 

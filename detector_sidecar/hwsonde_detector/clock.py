@@ -52,12 +52,14 @@ class SystemClock:
                 os.read(self._reader, 4096)
 
     def wake(self) -> None:
-        """End the present or the next `wait`."""
+        """End the present or the next `wait`; nothing once the clock is closed: a signal may come at any time."""
         # A full pipe means that a wake-up is already on its way.
-        with suppress(BlockingIOError):
+        with suppress(OSError):
             os.write(self._writer, b"w")
 
     def close(self) -> None:
         """Give the two descriptors back."""
-        os.close(self._reader)
-        os.close(self._writer)
+        reader, writer = self._reader, self._writer
+        self._reader = self._writer = -1
+        os.close(reader)
+        os.close(writer)

@@ -16,7 +16,44 @@ Tree::
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar
+
+TOO_LITTLE_MEMORY = "too little memory; raise MemoryMax= or `ulimit -v`"
+NO_THREAD = "no thread can be started: too many tasks or too little memory; raise TasksMax= and MemoryMax=, `ulimit -u` or `ulimit -v`"
+_DEEPEST = 20
+_UNMAPPED = "failed to map segment from shared object"
+_ROOM = 1 << 26
+
+
+def shortage(error: BaseException) -> str:
+    """The line for an error that came of too little memory or too few threads, and of nobody's defect; empty for any other."""
+    one: BaseException | None = error
+    for _ in range(_DEEPEST):
+        if one is None:
+            break
+        if isinstance(one, MemoryError) or (isinstance(one, OSError) and one.errno == errno.ENOMEM):
+            return TOO_LITTLE_MEMORY
+        if isinstance(one, ImportError) and _is_unloaded(str(one)):
+            return TOO_LITTLE_MEMORY
+        if isinstance(one, RuntimeError) and str(one) == "can't start new thread":
+            return NO_THREAD
+        one = one.__cause__ or one.__context__
+    return ""
+
+
+def _is_unloaded(text: str) -> bool:
+    """Whether the loader of libraries had no memory, whose error has no number, and sometimes no reason either."""
+    if "annot allocate memory" in text:
+        return True
+    if not text.endswith(_UNMAPPED):
+        return False
+    # It says the same where nothing may be executed from a file system; then there is room.
+    try:
+        bytearray(_ROOM)
+    except MemoryError:
+        return True
+    return False
 
 
 class DetectorError(Exception):

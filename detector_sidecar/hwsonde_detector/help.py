@@ -4,8 +4,8 @@ from __future__ import annotations
 
 _STATUS = """exit status:
   0    done
-  1    a defect of the program: please report the line that it wrote; of run also an address that is not there yet or
-       is taken: start it again
+  1    a defect of the program: please report the line that it wrote; of run also an address that is not there yet or is
+       taken, or too little memory: start it again
   2    what the operator can mend (a flag, a file, a server, a full disk): each on one line, with what to do
   130  interrupted"""
 

@@ -9,6 +9,7 @@ from typing import cast
 
 from hwsonde_exporter import logs, streams
 from hwsonde_exporter.config import Command, load_with
+from hwsonde_exporter.early import serves
 from hwsonde_exporter.errors import ExporterError
 from hwsonde_exporter.registry import load_collectors
 from hwsonde_exporter.service import print_once, serve
@@ -21,8 +22,6 @@ _MODULES = {
 }
 _PASSING, _WRONG = 1, 2
 _INTERRUPTED = 130  # as a shell has it: 128 and the number of the signal
-# With one of these it prints something and ends, although no other command is named.
-_PRINTING = frozenset({"--once", "--help", "-h", "--version"})
 _SERVE = Command(
     epilog="""commands, each with --help of its own:
   hwsonde-exporter           serve until a signal comes
@@ -74,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     streams.open_all()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     # A service that ends with this is started again. Of other commands it says something else, or nothing.
-    passing = _PASSING if _serves(arguments) else _WRONG
+    passing = _PASSING if serves(arguments) else _WRONG
     try:
         status = _command(arguments)
         sys.stdout.flush()
@@ -94,11 +93,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Flags and files that are wrong are told as such; this is what the system could not do for us.
         return _fail(f"{where}: {error.strerror or error}", passing)
     return status
-
-
-def _serves(arguments: Sequence[str]) -> bool:
-    """Whether this is the service, which runs until it is ended."""
-    return not _PRINTING.intersection(arguments) and (not arguments or arguments[0].startswith("-"))
 
 
 def _command(arguments: Sequence[str]) -> int:

@@ -20,6 +20,11 @@ _PIECES = ("a", "A", "0", "_", "a_", "cpu_", "-0", "a.b", "/a", "/data", "veth0"
 _LENGTH = 96
 _RUNS = tuple((piece * _LENGTH)[:_LENGTH] + end for piece in _PIECES for end in ("", "!"))
 
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+_SET = re.compile(r"\\.|\[(\^?\]?(?:\\.|[^]\\])*)(?:\]|\\?\Z)", re.DOTALL)
+# What this language warns of in a set, as it may mean something else one day, and a class such as [:lower:], which it reads as letters.
+_ODD = re.compile(r"\[|.*(?:--|&&|~~|\|\||\[:.*:\Z)", re.DOTALL)
+
 
 class _TooSlow(BaseException):
     """The time is up."""
@@ -38,10 +43,13 @@ def compiled(text: str, names: Iterable[str] = ()) -> re.Pattern[str]:
     Raises
     ------
     ValueError
-        If it is empty or none, or takes too long; the message says so in the last case and is empty otherwise.
+        If it is empty or none, takes too long, or has a set that others read otherwise; the message says so in the last two cases and is
+        empty in the others.
     """
     if not text:
         raise ValueError
+    if any(found[1] and _ODD.match(_ESCAPED.sub("x", found[1])) for found in _SET.finditer(text)):
+        raise ValueError("a set such as [[:lower:]] is read differently elsewhere: write [a-z], and \\[ for a bracket")
     try:
         pattern = re.compile(text)
     except (re.error, OverflowError, RecursionError, MemoryError):

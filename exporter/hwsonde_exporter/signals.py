@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from types import FrameType
 
+from hwsonde_exporter.early import reload_wanted
 from hwsonde_exporter.errors import ThreadError
 from hwsonde_exporter.threads import spawn
 
@@ -35,6 +36,8 @@ class Signals:
         self._ending = False
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._note)
+        if reload_wanted():
+            self._caught.put(int(signal.SIGHUP))
 
     def started(self) -> None:
         """From now on nothing is raised any more: `wait` tells."""

@@ -330,6 +330,47 @@ def test_a_program_that_cannot_be_started_at_first_ends_everything(
         stack.run("shell")
 
 
+def test_what_an_earlier_process_said_are_no_last_words(tmp_path: Path) -> None:
+    program = shell("test -e mute || echo old; exit 3")
+    child = Child(program, tmp_path / "log", tmp_path)
+    child.start()
+    assert child.wait(60)
+    assert child.last_words() == "old"
+    (tmp_path / "mute").touch()
+    child.start()
+    assert child.wait(60)
+    assert child.last_words() == ""
+    (tmp_path / "mute").unlink()
+    child.start()
+    assert child.wait(60)
+    assert child.last_words() == "old"
+
+
+def test_last_words_outlast_a_cut_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "log").write_bytes(b"old\n")
+    child = Child(
+        shell("echo before; touch said; until test -e cut; do sleep 0.02; done; echo after"), tmp_path / "log", tmp_path
+    )
+    child.start()
+    eventually((tmp_path / "said").exists)
+    monkeypatch.setattr("quickstart.child.bound_log", lambda path: bound_log(path, 8))
+    child.bound_log()
+    (tmp_path / "cut").touch()
+    assert child.wait(60)
+    assert child.last_words() == "after"
+
+
+def test_a_program_that_ends_without_a_word_is_told_by_its_status(tmp_path: Path, free_ports: Ports) -> None:
+    stack = Stack(options(tmp_path, free_ports), print)
+    stack.children["mute"] = Child(
+        Program("mute", ("bash", "-c", "exit 3"), free_ports.exporter, "/"), tmp_path / "log", tmp_path
+    )
+    (tmp_path / "log").write_text("old\n")
+    stack.run("mute")
+    with pytest.raises(QuickstartError, match="mute ended at its start: it said nothing, status 3"):
+        stack.wait_ready(["mute"])
+
+
 def test_the_place_of_data_follows_xdg() -> None:
     assert default_data({"HOME": "/home/u"}) == Path("/home/u/.local/state/hwsonde")
     assert default_data({"HOME": "/home/u", "XDG_STATE_HOME": "/s"}) == Path("/s/hwsonde")

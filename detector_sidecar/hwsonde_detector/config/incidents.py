@@ -30,6 +30,7 @@ from hwsonde_detector.config.values import (
 )
 from hwsonde_detector.types import Scope, Subsystem
 from hwsonde_detector.types.guidance import Matcher, Normal
+from hwsonde_detector.types.patterns import compiled
 
 SECOND = 1000
 HOUR = 3600 * SECOND
@@ -48,6 +49,18 @@ class Incidents(Section):
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Marker(Selector):
+    """Matchers that a silence must have."""
+
+    def parse(self, value: object, base: Path) -> str:
+        """Check the form, and that each can be read."""
+        text = Selector.parse(self, value, base)
+        if text:
+            parse_matchers(text)
+        return text
+
+
 class Alertmanager(Section):
     """The Alertmanager that incidents' pages tell of, and whose silences may say that a behaviour is normal.
 
@@ -59,7 +72,7 @@ class Alertmanager(Section):
     timeout: Annotated[int, Span(50, 60 * SECOND)] = Field(
         default=5 * SECOND, description="How long one answer may take."
     )
-    normal: Annotated[str, Selector()] = Field(
+    normal: Annotated[str, Marker()] = Field(
         default='hwsonde_normal="true"',
         description="A silence with this matcher, and further ones on entity labels, says that what those hosts do is normal until it ends; "
         "empty: silences say nothing.",
@@ -167,10 +180,10 @@ def parse_matchers(text: str) -> tuple[Matcher, ...]:
         regex = one[2] in {"=~", "!~"}
         if regex:
             value = one[3].replace("\\\\", "\\")
-            try:
-                re.compile(value)
-            except (re.error, RecursionError, OverflowError):
-                raise RefusedError(f"{shown(one[3])} is no regular expression") from None
+            if compiled(value) is None:
+                raise RefusedError(
+                    f"{shown(one[3])} is no regular expression that can be read here: classes such as [[:lower:]], \\p, \\z and \\Q cannot"
+                )
         found.append(Matcher(one[1], value, regex, one[2] in {"=", "=~"}))
         at = one.end()
     if not found:

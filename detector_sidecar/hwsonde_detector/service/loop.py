@@ -9,7 +9,7 @@ from typing import Any
 
 from hwsonde_detector import telemetry
 from hwsonde_detector.clock import Clock
-from hwsonde_detector.errors import SourceError, SourcePartial, StateError
+from hwsonde_detector.errors import SourceError, SourcePartial, StateError, shortage
 from hwsonde_detector.hoststate import episode_document, read_episode
 from hwsonde_detector.incidents.watchtime import WatchTime
 from hwsonde_detector.published import Noticeboard, Published, SourceState
@@ -197,6 +197,9 @@ class Loop:
                 self._cursor.shrink()
             return None
         except Exception as error:  # noqa: BLE001 - a defect in a source must not end the service; it is named and counted
+            if line := shortage(error):
+                self._failed("defect", line)
+                return None
             name = f"{type(error).__name__} while reading, a defect of the detector"
             self._failed("defect", f"{name}: {error}", f"{name}; its log says more")
             return None
@@ -242,7 +245,7 @@ class Loop:
         except Exception as error:
             self.counters.add(telemetry.STEP_ERRORS)
             self._defect.failed(
-                f"{type(error).__name__} while scoring, a defect of the detector: {error}",
+                shortage(error) or f"{type(error).__name__} while scoring, a defect of the detector: {error}",
                 self._clock.now_ms(),
                 self._clock.monotonic(),
             )

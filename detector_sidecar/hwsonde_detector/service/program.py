@@ -57,8 +57,11 @@ def run(config: Config, *, config_path: Path | None = None) -> int:
     """
     clock = SystemClock()
     signals = Signals(clock.wake)
+    # Before anything is written: from here on a signal ends the program in order.
+    signals.install()
     try:
-        return Program(config, clock, signals, config_path).run()
+        program = Program(config, clock, signals, config_path)
+        return 0 if signals.stop else program.run()
     finally:
         clock.close()
         # The interpreter's last collection walks everything that was ever imported: half a second, and more on a busy host.
@@ -100,7 +103,6 @@ class Program:
 
     def run(self) -> int:
         """Turn the loop until told to stop."""
-        self._signals.install()
         # One loop, small matrices: more threads in the linear algebra only steal time from the jobs beside us.
         with self._locks, threadpool_limits(limits=1):
             log.info(

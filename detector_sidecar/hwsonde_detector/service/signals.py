@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from hwsonde_detector.early import reload_wanted
+
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 _AGAIN_SECONDS = 0.05
 
@@ -43,6 +45,8 @@ class Signals:
         writing.settimeout(0)
         for number in (*_ENDING, signal.SIGHUP):
             signal.signal(number, self._handle)
+        if reload_wanted():
+            self.tell(reload=True)
         # Taken out of the object's hands: it has to live as long as the process may be signalled.
         signal.set_wakeup_fd(writing.detach(), warn_on_full_buffer=False)
         threading.Thread(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from hwsonde_detector.errors import SourceError, SourceGarbled, SourceRefused, S
 from hwsonde_detector.sources.auth import Credentials
 from hwsonde_detector.types.alerts import Alert
 from hwsonde_detector.types.guidance import Matcher, Normal
+from hwsonde_detector.types.patterns import compiled
 
 _MOST_BYTES = 1 << 25
 _CHUNK = 1 << 16
@@ -31,6 +31,8 @@ _REPEATS = {_parser.MAX_REPEAT, _parser.MIN_REPEAT, _parser.POSSESSIVE_REPEAT}
 
 log = logging.getLogger("hwsonde_detector.sources")
 _COMMENT = 80
+_SLOW = "one of its patterns may take long to match; use fewer * and +, and none within another"
+_UNREADABLE = "one of its patterns cannot be read here; write it without classes such as [[:lower:]], without \\p, \\z and \\Q, and flags first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +173,8 @@ def _silence(part: Mapping[str, Any], marker: Sequence[Matcher], labels: Collect
     if part["status"]["state"] == "expired" or not marked or not rest or any(one.name not in labels for one in rest):
         return None
     name = str(part["id"])
-    if any(one.regex and not _usable(one.value) for one in rest):
-        _say_once(name)
+    if why := next(filter(None, (_unusable(one.value) for one in rest if one.regex)), ""):
+        _say_once(name, why)
         return None
     comment = " ".join(str(part.get("comment", "")).split())
     if len(comment) > _COMMENT:
@@ -182,13 +184,13 @@ def _silence(part: Mapping[str, Any], marker: Sequence[Matcher], labels: Collect
     return name, Normal(tuple(rest), _instant(part["startsAt"]), _instant(part["endsAt"]), "silence", reason)
 
 
-def _usable(pattern: str) -> bool:
-    try:
-        re.compile(pattern)
-        parsed = _parser.parse(pattern)
-    except (re.error, RecursionError, OverflowError):
-        return False
-    return len(pattern) <= _MOST_PATTERN and _repeats(parsed) <= _MOST_REPEATS
+def _unusable(pattern: str) -> str:
+    """Why a pattern is not used; empty where it is."""
+    if len(pattern) > _MOST_PATTERN:
+        return _SLOW
+    if compiled(pattern) is None:
+        return _UNREADABLE
+    return _SLOW if _repeats(_parser.parse(pattern)) > _MOST_REPEATS else ""
 
 
 def _repeats(parsed: Iterable[tuple[object, Any]]) -> int:
@@ -218,10 +220,8 @@ def _repeats(parsed: Iterable[tuple[object, Any]]) -> int:
 
 
 @lru_cache(1000)
-def _say_once(name: str) -> None:
-    log.warning(
-        "silence %s says nothing here: one of its patterns is not one that can be matched in a short time", name[:8]
-    )
+def _say_once(name: str, why: str) -> None:
+    log.warning("silence %s says nothing here: %s", name[:8], why)
 
 
 def _instant(text: str) -> int:

@@ -189,7 +189,7 @@ def _parse(body: bytes) -> dict[str, Any]:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         if body.lstrip()[:1] == b"{" and error.pos >= len(body.decode("utf-8", "replace")) - 1:
-            raise SourceGarbled(f"the answer is truncated: its JSON ends after {len(body)} bytes") from None
+            raise SourceGarbled("the answer is truncated: its JSON ends too early; check what lies between") from None
         raise SourceGarbled(f"the answer is {describe(body)}; check the address and what lies between") from None
     if not isinstance(document, dict) or document.get("status") not in {"success", "error"}:
         raise SourceGarbled("the answer is JSON of something else; is it the API of Prometheus?")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -31,7 +32,10 @@ class Matcher:
 
 @lru_cache(1000)
 def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text)
+    with warnings.catch_warnings():
+        # Only an archive of a version that took them may have patterns that Python warns of: they mean what they meant then.
+        warnings.simplefilter("ignore", FutureWarning)
+        return re.compile(text)
 
 
 @dataclass(frozen=True, slots=True)

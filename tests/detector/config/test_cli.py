@@ -15,7 +15,7 @@ import pytest
 from hwsonde_detector import __version__, logs
 from hwsonde_detector.capture import capture
 from hwsonde_detector.cli import main
-from hwsonde_detector.errors import SourceRefused
+from hwsonde_detector.errors import NO_THREAD, SourceRefused, shortage
 from hwsonde_detector.sources.archive import ArchiveRecorder, ArchiveSource
 from hwsonde_detector.sources.base import Read
 from hwsonde_detector.types import SampleBatch
@@ -151,6 +151,85 @@ def test_a_defect_is_one_line_and_status_one(capsys, monkeypatch):
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert "ZeroDivisionError: division by zero at test_cli.py:" in err
+
+
+@pytest.mark.parametrize(("arguments", "status"), [(["run"], 1), (["check-config", "x"], 2)])
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("libx.so.1: failed to map segment from shared object: Cannot allocate memory"),
+    ],
+)
+def test_too_little_memory_is_no_defect(capsys, monkeypatch, arguments, status, error):
+    def short(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("hwsonde_detector.cli.load_config", short)
+    assert main(arguments) == status
+    assert capsys.readouterr().err == "hwsonde-detector: too little memory; raise MemoryMax= or `ulimit -v`\n"
+
+
+def test_what_wraps_too_little_memory_is_that_too_and_nothing_else_is():
+    wrapped = ImportError("Importing the C-extensions failed")
+    wrapped.__cause__ = ImportError("libx.so.1: cannot allocate memory in static TLS block")
+    assert shortage(wrapped)
+    assert shortage(RuntimeError("can't start new thread")) == NO_THREAD
+    assert not shortage(RuntimeError("something else"))
+    odd = ImportError("libx.so.1: failed to map segment from shared object: Operation not permitted")
+    odd.__context__ = OSError(errno.ENOENT, "No such file or directory")
+    odd.__context__.__context__ = odd
+    assert not shortage(odd)
+
+
+def test_a_library_that_cannot_be_loaded_is_a_shortage_where_there_is_no_room():
+    code = """
+import resource
+from pathlib import Path
+from hwsonde_detector.errors import shortage
+
+error = ImportError("libx.so.1: failed to map segment from shared object")
+print(shortage(error) == "")
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (16 << 20),) * 2)
+print(shortage(error))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "True\ntoo little memory; raise MemoryMax= or `ulimit -v`\n"
+
+
+@pytest.mark.parametrize(("command", "status"), [("run", 1), ("replay", 2)])
+def test_too_little_memory_to_begin_with_is_one_line(command, status):
+    code = """
+import sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "hwsonde_detector.config":
+            raise ImportError("libx.so.1: failed to map segment from shared object: Cannot allocate memory")
+
+sys.meta_path.insert(0, Finder())
+from hwsonde_detector.__main__ import main
+sys.exit(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, command],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == status
+    assert done.stderr == "hwsonde-detector: too little memory; raise MemoryMax= or `ulimit -v`\n"
 
 
 def test_capture_then_replay(capsys, tmp_path):

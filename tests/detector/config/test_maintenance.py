@@ -41,6 +41,10 @@ def test_one_that_does_not_come_again_is_open_once() -> None:
         ('node="n1" from 2026-11-29T22:00:00Z for 4x', "4x"),
         ('node="n1" from 2026-11-29T22:00:00Z for 4h every 1h', "comes again each 1h"),
         ('node=~"n1(" from 2026-11-29T22:00:00Z for 4h', "regular expression"),
+        (
+            'node=~"[[:lower:]]+" from 2026-11-29T22:00:00Z for 4h',
+            r"no regular expression that can be read here.*\[\[:lower:\]\]",
+        ),
         ('job="x" from 2026-11-29T22:00:00Z for 4h', "names no host"),
         ("n1 from 2026-11-29T22:00:00Z for 4h", "names no hosts"),
     ],
@@ -59,6 +63,8 @@ def test_a_wrong_window_is_one_line_with_its_place(text: str, said: str) -> None
         ("{bearer: {}}", "token_file and token_env"),
         ("{tls: {key_file: k}}", r"alertmanager\.tls\.cert_file"),
         ("{url: 'http://a:b@c'}", "user or a password"),
+        ("""{normal: 'x=~"[[:lower:]]"'}""", "can be read here"),
+        ("""{normal: 'x=~"("'}""", "can be read here"),
     ],
 )
 def test_who_asks_alertmanager_is_checked_as_for_the_source(text: str, said: str) -> None:

@@ -209,6 +209,17 @@ def test_a_step_that_takes_minutes_gives_signs_of_life() -> None:
     assert bench.loop.board.alive() == bench.loop.board.get().taken
 
 
+def test_too_little_memory_is_no_defect(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    bench.caught_up()
+    bench.source.trouble = [MemoryError()]
+    bench.engine.trouble = [MemoryError()]
+    bench.turn(5)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
+        f"{what}: too little memory; raise MemoryMax= or `ulimit -v`" for what in ("source", "step")
+    ]
+
+
 def test_a_defect_in_a_step_is_one_line_and_the_loop_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     bench.caught_up()

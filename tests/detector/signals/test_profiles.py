@@ -218,6 +218,7 @@ def test_limited_to_some_subsystems():
         ),
         (f"metrics:\n- {ENTRY[:-1]}, only: {{a: '('}}}}", 2, "metrics[0].only.a: not a regular expression"),
         (f"metrics:\n- {ENTRY[:-1]}, except: {{a: '['}}}}", 2, "metrics[0].except.a: not a regular expression"),
+        (f"metrics:\n- {ENTRY[:-1]}, only: {{a: '[[:lower:]]'}}}}", 2, "metrics[0].only.a: a set such as [[:lower:]]"),
         (f"metrics:\n- {ENTRY[:-1]}, device: {{kind: nic, label: d}}}}", 2, "must be one of by"),
         (f"metrics:\n- {ENTRY[:-1]}, by: [d, d]}}", 2, "by names a label twice"),
         (f"metrics:\n- {ENTRY[:-1]}, by: [d], title: 'x {{e}}'}}", 2, "title: {e} must be one of by"),

@@ -164,11 +164,29 @@ def test_one_that_says_nothing_is_given_up(fake: Fake) -> None:
 
 @pytest.mark.parametrize("pattern", ["n1.*", "gpu-[0-9]+-(a|b)", "a?b{2,4}c.*", "(node|host)[a-z0-9-]+"])
 def test_patterns_of_a_bounded_cost_are_used(pattern: str) -> None:
-    assert alertmanager._usable(pattern)
+    assert not alertmanager._unusable(pattern)
 
 
 @pytest.mark.parametrize(
-    "pattern", ["([a-z0-9-]+)+!", "(a*)*", "(a|b.*)*", ".*a.*b.*c.*d", "(?=a)b", r"(a)\1", "((a{1,100}){1,100})b", "("]
+    "pattern",
+    ["([a-z0-9-]+)+!", "(a*)*", "(a|b.*)*", ".*a.*b.*c.*d", "(?=a)b", r"(a)\1", "((a{1,100}){1,100})b", "a" * 1001],
 )
 def test_patterns_that_may_take_for_ever_are_not(pattern: str) -> None:
-    assert not alertmanager._usable(pattern)
+    assert "may take long" in alertmanager._unusable(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["[[:lower:]]", "[a[:digit:]]", r"\pL", r"\Qa\E", "q(?i)A", "a{,3}", "n17("])
+def test_patterns_that_cannot_be_read_are_not(pattern: str) -> None:
+    assert "cannot be read here" in alertmanager._unusable(pattern)
+
+
+def test_why_a_silence_says_nothing_is_one_line_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    alertmanager._say_once.cache_clear()
+    for _ in range(2):
+        for pattern in ("[[:lower:]]+", "(a*)*"):
+            assert parse_silences(orjson.dumps([silence(NORMAL, ("node", pattern, True, True))]), MARKER, LABELS) == ()
+    unreadable, slow = [record.getMessage() for record in caplog.records]
+    assert unreadable.startswith(
+        "silence 0aa7b1c2 says nothing here: one of its patterns cannot be read here; write it without"
+    )
+    assert slow.startswith("silence 0aa7b1c2 says nothing here: one of its patterns may take long to match")

@@ -190,6 +190,16 @@ def test_what_was_got_instead_is_named(body, says):
     assert "\n" not in str(caught.value)
 
 
+def test_an_answer_that_is_cut_elsewhere_each_time_is_told_alike():
+    body = answer([(identity("a"), [(1, 1.0), (2, 1.0), (3, 1.0)])])
+    said = set()
+    for end in range(len(body) - 20, len(body) - 10):
+        with pytest.raises(SourceGarbled, match="truncated") as caught:
+            decode_matrix(body[:end])
+        said.add(str(caught.value))
+    assert len(said) == 1
+
+
 def test_a_failed_decode_does_not_spoil_the_table():
     known = SeriesTable()
     first = answer([(identity("b"), [(1000, 2.0)]), (identity("a"), [(1000, 1.0)])])

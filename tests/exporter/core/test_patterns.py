@@ -1,6 +1,7 @@
 import signal
 import threading
 import time
+import warnings
 
 import pytest
 
@@ -52,6 +53,19 @@ def test_what_would_stop_all_threads_is_refused_soon(text: str) -> None:
 def test_what_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^$"):
         compiled(text)
+
+
+@pytest.mark.parametrize("text", ["[[:lower:]]+[0-9]", "eth[^[:digit:]]", "veth[a[:digit:]]", "[[a", "[a&&b]", "[a--]"])
+def test_a_set_that_others_read_otherwise_is_refused_and_why(text: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=r"such as \[\[:lower:\]\]"):
+            compiled(text)
+
+
+@pytest.mark.parametrize("text", [r"[\[a]+", r"a\[[:b]", "[^[]+", "[]a]", "[a-z_-]+"])
+def test_other_sets_are_as_they_were(text: str) -> None:
+    assert compiled(text).pattern == text
 
 
 def test_names_that_are_known_are_tried_themselves() -> None:

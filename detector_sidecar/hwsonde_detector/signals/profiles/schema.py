@@ -9,12 +9,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from hwsonde_detector.signals.profiles.rules import TITLE_LABEL, Aggregate
 from hwsonde_detector.types import Subsystem
+from hwsonde_detector.types.patterns import has_odd_set
 
 
 def _pattern(text: str) -> str:
+    if has_odd_set(text):
+        raise ValueError("a set such as [[:lower:]] is read differently elsewhere: write [a-z], and \\[ for a bracket")
     try:
         re.compile(text)
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"not a regular expression: {error}") from error
     return text
 
