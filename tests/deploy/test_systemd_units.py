@@ -98,7 +98,7 @@ def test_the_drop_in_of_gpus_needs_no_other() -> None:
     assert unit["After"].split() == ["modprobe@nvidia.service", "nvidia-persistenced.service"]
 
 
-@pytest.mark.skipif(not Path("/usr/lib/systemd/system").is_dir(), reason="systemd is not installed")
+@pytest.mark.skipif(not Path("/usr/lib/systemd/systemd").exists(), reason="systemd is not installed")
 def test_systemd_has_the_unit_that_loads_a_module() -> None:
     assert Path("/usr/lib/systemd/system/modprobe@.service").exists()
 
