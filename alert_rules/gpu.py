@@ -133,7 +133,9 @@ def _states(timing: Timing, writer: Writer) -> list[Rule]:
             CRITICAL,
             "hwsonde_gpu_row_remap_failed == 1\nor\nhwsonde_gpu_sram_ecc_threshold_exceeded == 1\n",
             MEMORY_FAILED,
-            wait=timing.down,
+            # The board keeps this state, so there is nothing to wait out; and who was paged for the rows that were replaced on the way is not
+            # told that it is over before this says that it is not.
+            wait=timing.hardware,
         ),
         writer.alert(
             "HwsondeGpuResetNeeded",

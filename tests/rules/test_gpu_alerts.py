@@ -154,6 +154,19 @@ def test_a_state_fires_while_it_lasts(
     case.check(tmp_path)
 
 
+@pytest.mark.parametrize("state", ["row_remap_failed", "sram_ecc_threshold_exceeded"])
+def test_memory_that_failed_pages_while_the_anomaly_of_its_rows_still_fires(
+    case: Case, tmp_path: Path, state: str
+) -> None:
+    """Rows that are replaced are over in seconds; their page ends ``keep_firing`` later, and would come again."""
+    soon = 120 + 2 * case.timing.hardware
+    assert soon - 120 <= case.timing.keep_firing
+    case.series[f"hwsonde_gpu_{state}{{{GPU}}}"] = case.samples(("0", 120), ("1", 1200))
+    case.firing("HwsondeGpuMemoryFailed", step(case, 120) - case.timing.evaluation, 0)
+    case.firing("HwsondeGpuMemoryFailed", step(case, soon), 1)
+    case.check(tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("reason", ["gpu_idle", "sw_power_cap", "sw_thermal_slowdown", "applications_clocks_setting"])
 def test_what_slows_a_busy_gpu_down_in_its_daily_life_is_no_alert(case: Case, tmp_path: Path, reason: str) -> None:
