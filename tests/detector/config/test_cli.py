@@ -24,15 +24,7 @@ from tests.detector.past.runs import HISTORY
 from tests.detector.sources import server as fake
 from tests.detector.sources.answers import EMPTY
 
-
-@pytest.fixture(autouse=True)
-def _quiet_logger():
-    yield
-    logger = logging.getLogger(logs.ROOT)
-    for handler in list(logger.handlers):
-        logger.removeHandler(handler)
-    logger.propagate = True
-    logger.setLevel(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet_logger")
 
 
 def test_the_version(capsys):

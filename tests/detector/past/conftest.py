@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import pytest
 
-from hwsonde_detector import logs
 from hwsonde_detector.past.program import Asked, run_backtest
 from hwsonde_detector.past.world import World
 from tests.detector.past.history import config, labels_file
@@ -18,13 +16,8 @@ __all__ = ["server"]
 
 
 @pytest.fixture(autouse=True)
-def _quiet_logger():
-    yield
-    logger = logging.getLogger(logs.ROOT)
-    for handler in list(logger.handlers):
-        logger.removeHandler(handler)
-    logger.propagate = True
-    logger.setLevel(logging.NOTSET)
+def _quiet(quiet_logger):
+    pass
 
 
 @pytest.fixture(scope="session")

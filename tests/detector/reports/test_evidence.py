@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import logging
 import tarfile
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -15,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwsonde_detector import logs
 from hwsonde_detector.cli import main
 from hwsonde_detector.incidents.book import Book, Mode
 from hwsonde_detector.incidents.entry import Mark, entry_of
@@ -37,14 +35,7 @@ ONSET = START_MS + 100_000
 DAY = 86_400_000
 
 
-@pytest.fixture(autouse=True)
-def _quiet_logger():
-    yield
-    logger = logging.getLogger(logs.ROOT)
-    for handler in list(logger.handlers):
-        logger.removeHandler(handler)
-    logger.propagate = True
-    logger.setLevel(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet_logger")
 
 
 @pytest.fixture(scope="module")

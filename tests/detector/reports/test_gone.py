@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from hwsonde_detector import logs
 from hwsonde_detector.cli import main
 from tests.detector.reports.fleet import LEARN_S, START_MS, Gone, configured, record, series
 from tests.detector.reports.test_program import Page, at
@@ -17,14 +15,7 @@ from tests.detector.reports.test_program import Page, at
 JOB = ("slurm:7", "slurm:7")
 
 
-@pytest.fixture(autouse=True)
-def _quiet_logger() -> Iterator[None]:
-    yield
-    logger = logging.getLogger(logs.ROOT)
-    for handler in list(logger.handlers):
-        logger.removeHandler(handler)
-    logger.propagate = True
-    logger.setLevel(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet_logger")
 
 
 class Fleet:

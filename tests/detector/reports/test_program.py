@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 
 import pytest
 
-from hwsonde_detector import logs
 from hwsonde_detector.cli import main
 from tests.detector.reports.fleet import END_S, HOSTS, LEARN_S, START_MS, configured, disk_of, record, series
 
@@ -19,14 +17,7 @@ JOBS = [("slurm:7", node, 0, 400) for node in ("n1", "n2")] + [("slurm:8", "n3",
 BEGIN = 200
 
 
-@pytest.fixture(autouse=True)
-def _quiet_logger():
-    yield
-    logger = logging.getLogger(logs.ROOT)
-    for handler in list(logger.handlers):
-        logger.removeHandler(handler)
-    logger.propagate = True
-    logger.setLevel(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet_logger")
 
 
 @pytest.fixture(scope="module")
