@@ -22,6 +22,7 @@ from hwsonde_detector.decision.episodes import Persistence
 from hwsonde_detector.decision.learning import align
 from hwsonde_detector.decision.scope import leading_device
 from hwsonde_detector.detectors.peers import (
+    LOUDEST,
     Cells,
     CellTails,
     Compared,
@@ -332,7 +333,9 @@ def _value(member: Member, strength: Floats, starts: Indices, settings: Settings
     """Value of a host from the strengths (1, c) of its cells: 1 is the configured risk."""
     loud = loudest(strength, starts)
     if member.tail is not None and member.warm(settings):
-        loud = surprise(member.tail, loud)
+        # Strengths are decades: the loudest together surprise at most as if they were independent. Where all was still while it was learned,
+        # what is usual for every single cell would be a giant by the tail.
+        loud = np.minimum(surprise(member.tail, loud), min(LOUDEST, len(starts)) * loud)
     return float(calibrated(loud, settings.peers.risk)[0])
 
 

@@ -35,7 +35,8 @@ HOSTS, PARTS = "hosts", "parts"
 _MAD_TO_DEVIATION = 1.4826
 # As in `decision.scaling`: the smallest deviation that matters of a logarithmic channel.
 _LOGARITHMIC_FLOOR = 0.3
-_LOUDEST = 3
+# Channels whose strengths make a host's loudness.
+LOUDEST = 3
 # Smallest usual distance, in spreads of the group at the time.
 _LEAST_USUAL = 1.0
 _LEAST_EXCESS = 1.0 / 3.0
@@ -382,5 +383,5 @@ def loudest(strength: Floats, starts: Indices) -> Floats:
     if not len(starts):
         return np.zeros(len(strength))
     channels = np.maximum.reduceat(strength, starts, axis=1)
-    count = min(_LOUDEST, channels.shape[1])
+    count = min(LOUDEST, channels.shape[1])
     return np.asarray(np.partition(channels, channels.shape[1] - count, axis=1)[:, -count:].mean(axis=1), np.float64)
