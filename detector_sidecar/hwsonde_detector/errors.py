@@ -44,6 +44,9 @@ def shortage(error: BaseException) -> str:
 
 def _is_unloaded(text: str) -> bool:
     """Whether the loader of libraries had no memory, whose error has no number, and sometimes no reason either."""
+    if "static TLS block" in text:
+        # The loader's own reserve for variables of threads is used up; no memory that anybody could add helps.
+        return False
     if "annot allocate memory" in text:
         return True
     if not text.endswith(_UNMAPPED):

@@ -43,7 +43,7 @@ exit status:
   1    it cannot serve now, and may be able to later with the same flags and files: an address that is not there yet or is
        taken, too few threads, too little memory; start it again
   2    a flag or file is wrong, or a right is missing: one line on standard error says which and what to do
-  130  interrupted while it started or printed
+  130  interrupted while it printed
 check and doctor have others.
 
 Every option with its default: docs/exporter-configuration.md; every metric: docs/metrics.md (with a wheel they are installed in

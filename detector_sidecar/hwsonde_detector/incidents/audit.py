@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,16 +15,19 @@ from hwsonde_detector.state import sync_directory
 
 _MOST = 8 << 20
 # What is acted on counts from its beginning: whoever acts may not be there any more when it ends.
-_ACTED = ("begun", "done", "failed")
+_BEGUN = "begun"
+_ACTED = (_BEGUN, "done", "failed")
 # Of this nothing is counted, and of a storm there may be thousands.
 _REFUSED = "refused"
-_ENDED = ("done", "failed", "unknown")
+_ENDED = ("done", "failed")
+_UNKNOWN = "unknown"
 
 
-def append_record(path: Path, at_ms: int, result: str, act: Act, text: str) -> None:
+def append_record(path: Path, at_ms: int, result: str, act: Act, text: str, actions: int = 1) -> None:
     """Append what became of an incident; it is on the disk when this returns, but for what was refused.
 
-    The file is for its owner alone. One that has grown large is put aside under another name, in place of the one before.
+    The file is for its owner alone. One that has grown large is put aside under another name, in place of the one before. Of what is begun,
+    ``actions`` says how many ends are to be written.
 
     Raises
     ------
@@ -31,6 +35,8 @@ def append_record(path: Path, at_ms: int, result: str, act: Act, text: str) -> N
         It could not be written.
     """
     record = {"at_ms": at_ms, "result": result, "incident": act.incident, "host": act.host, "text": text}
+    if result == _BEGUN:
+        record["actions"] = actions
     line = json.dumps(record).encode() + b"\n"
     with suppress(FileNotFoundError):
         if path.stat().st_size >= _MOST:
@@ -49,24 +55,28 @@ def read_audit(path: Path, *, dry_run: bool) -> list[Act]:
     """What was done, by the newest part of an audit file; with ``dry_run`` what would have been, too. Damaged lines are passed over."""
     counted = (*_ACTED, "dry_run") if dry_run else _ACTED
     found: dict[str, Act] = {}
-    for result, act in _records(path):
+    for result, act, _ in _records(path):
         if result in counted:
             found.setdefault(act.incident, act)
     return list(found.values())
 
 
 def read_unfinished(path: Path) -> list[Act]:
-    """What was begun and has no end, by the newest part of an audit file."""
+    """What was begun and has an action without an end, by the newest part of an audit file."""
     found: dict[str, Act] = {}
-    for result, act in _records(path):
-        if result == "begun":
-            found[act.incident] = act
+    owed: Counter[str] = Counter()
+    for result, act, actions in _records(path):
+        if result == _BEGUN:
+            found[act.incident], owed[act.incident] = act, actions
         elif result in _ENDED:
-            found.pop(act.incident, None)
-    return list(found.values())
+            owed[act.incident] -= 1
+        elif result == _UNKNOWN:
+            owed[act.incident] = 0
+    return [act for incident, act in found.items() if owed[incident] > 0]
 
 
-def _records(path: Path) -> Iterator[tuple[str, Act]]:
+def _records(path: Path) -> Iterator[tuple[str, Act, int]]:
+    """What became of it, of what, and how many actions were begun."""
     refused = f'"result": "{_REFUSED}"'.encode()
     lines: list[bytes] = []
     for one in (path.with_name(f"{path.name}.1"), path):
@@ -77,4 +87,5 @@ def _records(path: Path) -> Iterator[tuple[str, Act]]:
     for line in lines:
         with suppress(ValueError, KeyError, TypeError, OverflowError):
             record = json.loads(line)
-            yield str(record["result"]), Act(int(record["at_ms"]), str(record["host"]), str(record["incident"]))
+            act = Act(int(record["at_ms"]), str(record["host"]), str(record["incident"]))
+            yield str(record["result"]), act, int(record.get("actions", 1))

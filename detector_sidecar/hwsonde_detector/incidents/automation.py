@@ -277,6 +277,9 @@ class Automation:
 
     def _act(self, entry: Entry, now_ms: int, told: Mapping[str, Any]) -> None:
         for action in self._actions:
+            if self._over:
+                # The next start tells that this has no end.
+                return
             try:
                 action.run(told)
             except ActionError as error:
@@ -330,7 +333,7 @@ class Automation:
     def _record(self, now_ms: int, result: str, act: Act, text: str) -> None:
         """Append to the audit file, on the disk when this returns; raises OSError."""
         if self._audit is not None:
-            append_record(self._audit, now_ms, result, act, text)
+            append_record(self._audit, now_ms, result, act, text, len(self._actions))
 
     def _run(self) -> None:
         while (entry := self._queue.get()) is not None:

@@ -165,8 +165,9 @@ def test_too_little_memory_is_no_defect(capsys, monkeypatch, arguments, status, 
 
 def test_what_wraps_too_little_memory_is_that_too_and_nothing_else_is():
     wrapped = ImportError("Importing the C-extensions failed")
-    wrapped.__cause__ = ImportError("libx.so.1: cannot allocate memory in static TLS block")
+    wrapped.__cause__ = ImportError("libx.so.1: cannot map zero-fill pages: Cannot allocate memory")
     assert shortage(wrapped)
+    assert not shortage(ImportError("libgomp.so.1: cannot allocate memory in static TLS block"))
     assert shortage(RuntimeError("can't start new thread")) == NO_THREAD
     assert not shortage(RuntimeError("something else"))
     odd = ImportError("libx.so.1: failed to map segment from shared object: Operation not permitted")

@@ -144,6 +144,34 @@ def test_what_ended_is_not_unfinished(tmp_path: Path) -> None:
     assert results == ["begun", "done", "begun", "failed"]
 
 
+def test_an_end_between_two_actions_is_told_and_the_second_does_not_begin_after_it(tmp_path: Path, caplog) -> None:
+    audit = tmp_path / "audit"
+    first, second = Fake(), Fatal()
+    made = Automation([first, second], LIVE, StillClock(), audit, summary, lambda _: None)
+    with pytest.raises(Killed):
+        made.handle(incident("n1"))
+    assert [act.host for act in read_unfinished(audit)] == ["a/n1"], "the end of the first is not that of both"
+    made._actions = [first, Fake()]
+    made.handle(incident("n2"))
+    assert [act.host for act in read_unfinished(audit)] == ["a/n1"]
+
+    class Last(Fake):
+        def run(self, told) -> None:
+            super().run(told)
+            made._over = True
+
+    made._actions = [Last(), second]
+    made.handle(incident("n3"))
+    assert [told["host"] for told in second.told] == ["a/n1"]
+    again, _, _, _ = automation(LIVE, audit)
+    caplog.clear()
+    again.start()
+    again.stop()
+    told = [record.getMessage() for record in caplog.records if "no end of it was written" in record.getMessage()]
+    assert [line.split()[1] for line in told] == ["a/n1", "a/n3"]
+    assert read_unfinished(audit) == []
+
+
 def test_what_cannot_be_written_down_is_not_done(tmp_path: Path, caplog) -> None:
     audit = tmp_path / "audit"
     audit.mkdir()
