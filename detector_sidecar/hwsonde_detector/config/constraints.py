@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from hwsonde_detector.config.identity import Basic, Bearer, Tls
-from hwsonde_detector.config.models import Config, Source
+from hwsonde_detector.config.models import Config
+from hwsonde_detector.config.source import Source
 from hwsonde_detector.config.tree import Path as KeyPath
 from hwsonde_detector.config.tree import dotted
 from hwsonde_detector.config.values import format_duration

@@ -10,14 +10,15 @@ from typing import Annotated, Literal
 from pydantic import Field, PrivateAttr
 
 from hwsonde_detector import settings as s
-from hwsonde_detector.config.addresses import Listen, ListenAddress, Selector, Url
+from hwsonde_detector.config.addresses import Listen, ListenAddress, Url
 from hwsonde_detector.config.data_faults import DataFaults
 from hwsonde_detector.config.hosts import Peers, Regimes
-from hwsonde_detector.config.identity import Basic, Bearer, Tls
 from hwsonde_detector.config.incidents import Alertmanager, Automation, Incidents, Maintenance, MaintenanceText
 from hwsonde_detector.config.section import Section
+from hwsonde_detector.config.source import Source
 from hwsonde_detector.config.tree import Path as KeyPath
 from hwsonde_detector.config.values import (
+    LINE,
     Choice,
     FilePath,
     Items,
@@ -42,62 +43,10 @@ SECOND = 1000
 HOUR = 3600 * SECOND
 
 _LABEL_NAME = Text(r"[a-zA-Z_][a-zA-Z0-9_]*", "the name of a label: letters, digits, underscores")
-_LINE = Text(r"[ -~]+", "printable ASCII text on one line")
 _WINDOW = s.WindowSettings()
 _LEARNING = s.LearningSettings()
 _DETECTORS = s.DetectorSettings()
 _EPISODES = s.EpisodeSettings()
-
-
-class Proxy(Section):
-    """A proxy on the way to the source. Without this section the environment's proxies are not used."""
-
-    url: Annotated[str, Url()] | None = Field(default=None, description="The proxy.")
-    from_environment: Annotated[bool, Switch()] = Field(
-        default=False, description="Use HTTP_PROXY, HTTPS_PROXY and NO_PROXY; never for an address of this machine."
-    )
-
-
-class Source(Section):
-    """Where samples come from: the HTTP API of a Prometheus or of a backend that speaks the same."""
-
-    url: Annotated[str, Url()] = Field(
-        default="http://127.0.0.1:9090", description="Address of the server, with its path prefix if it has one."
-    )
-    backend: Annotated[str, Choice(("prometheus", "thanos", "mimir", "victoriametrics"))] = Field(
-        default="prometheus",
-        description="What the server is: Thanos is asked for no partial answers, VictoriaMetrics for no cached ones and nothing held back; "
-        "with `prometheus` each of them is, as others pass over what they do not know.",
-    )
-    selector: Annotated[str, Selector()] = Field(
-        default='job=~"hwsonde-exporter"',
-        description="Which targets are looked at, as PromQL label matchers; empty: all that export the profiles' metrics.",
-    )
-    connect_timeout: Annotated[int, Span(50, 60 * SECOND)] = Field(
-        default=2 * SECOND, description="How long a connection may take to be accepted."
-    )
-    read_timeout: Annotated[int, Span(50, 600 * SECOND)] = Field(
-        default=10 * SECOND, description="How long one answer may take as a whole."
-    )
-    max_range: Annotated[int, Span(5 * SECOND, 24 * HOUR)] = Field(
-        default=600 * SECOND,
-        description="The longest stretch that one read asks for; what was missed is caught up in such parts.",
-    )
-    max_answer: Annotated[int, Size(2**16, 2**32)] = Field(default=2**28, description="A larger answer is refused.")
-    history: Annotated[int, Span(0, 30 * 24 * HOUR)] = Field(
-        default=HOUR, description="How much of the past is read for learning at a first start; 0s: none."
-    )
-    basic: Basic | None = Field(default=None, description="HTTP basic authentication.")
-    bearer: Bearer | None = Field(default=None, description="A bearer token.")
-    tenant: Annotated[str, _LINE] | None = Field(default=None, description="Tenant, sent as `X-Scope-OrgID`.")
-    headers: dict[str, Annotated[str, _LINE]] = Field(
-        default={}, description="Further headers by name. No secrets here: this file is shown in logs and backups."
-    )
-    header_files: dict[str, Annotated[Path, FilePath()]] = Field(
-        default={}, description="Further headers whose values are secrets: file by header name."
-    )
-    tls: Tls = Field(default=Tls(), description="Certificates.")
-    proxy: Proxy = Field(default=Proxy(), description="Proxy.")
 
 
 class Window(Section):
@@ -340,7 +289,7 @@ class Config(Section):
         default="live",
         description="`shadow`: all is scored, what would have paged is published under other names and pages nobody.",
     )
-    preset: Annotated[str, _LINE] = Field(
+    preset: Annotated[str, LINE] = Field(
         default="default",
         description="How is detected: name of a shipped preset (default, slow, reveal), or path of your own (with a slash or ending in .yaml). "
         "What this file says in `window`, `learning`, `detectors`, `episodes` and `regimes` wins over it.",
@@ -348,7 +297,7 @@ class Config(Section):
     entity_labels: Annotated[tuple[str, ...], Items(_LABEL_NAME, 1, 8)] = Field(
         default=("cluster", "node"), description="Labels whose values name a host."
     )
-    profiles: Annotated[tuple[str, ...], Items(_LINE, 1, 20)] = Field(
+    profiles: Annotated[tuple[str, ...], Items(LINE, 1, 20)] = Field(
         default=("hwsonde",),
         description="What is read and how: names of shipped profiles, or paths (with a slash or ending in .yaml) of your own.",
     )

@@ -281,6 +281,9 @@ class Text(Rule):
         return value
 
 
+LINE = Text(r"[ -~]+", "printable ASCII text on one line")
+
+
 @dataclass(frozen=True, slots=True)
 class Items(Rule):
     """A list of values that differ from one another, each under one rule."""
